@@ -113,6 +113,11 @@ def first_line(error: BaseException) -> str:
     return shortened(lines[0].rstrip("."), LONGEST_PATH) if lines else type(error).__name__
 
 
+def install_command(extra: str) -> str:
+    """Command that installs an extra of this package, in a checkout: it is in no package index."""
+    return f"python -m pip install -e '.[{extra}]'"
+
+
 def one_line(subject: object, *facts: str) -> str:
     """The repr of an object of ours: "<list: 2 entries, sum 7>"."""
     return f"<{type(subject).__name__}: {printable(', '.join(filter(None, facts)))}>"

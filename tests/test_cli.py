@@ -304,7 +304,10 @@ def test_without_a_budget_the_figures_to_choose_one_by_are_given(capsys, folder)
         assert main([command, "chain.nodes.csv"]) == 2
         said = capsys.readouterr()
         assert said.out == ""
-        assert "rematerialization is 28 B, the lower bound 16 B; give --budget 80%, --budget 22B or" in said.err
+        assert (
+            "rematerialization is 28 B, the lower bound 16 B; give for example --budget 80%, --budget 22B or"
+            in said.err
+        )
         for budget in ("80%", "22B", "least"):
             assert main([command, "chain.nodes.csv", "--budget", budget, "--solver", "chen_greedy"]) == 0
         capsys.readouterr()

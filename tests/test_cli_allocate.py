@@ -254,7 +254,7 @@ def test_fixed_offsets_are_kept_counted_and_written(remat, tables):
 def test_a_result_is_read_back_as_it_was_and_says_so(remat, tables):
     first = remat("allocate", "--buffers", "fixed.csv", "-o", "out.csv", "--json").record
     said = remat("allocate", "--buffers", "out.csv", "-o", "again.csv")
-    assert "all at fixed offsets (remove the column offset to pack them anew)" in " ".join(said.out.split())
+    assert "all at fixed offsets (remove the column offset to pack them again)" in " ".join(said.out.split())
     assert (tables / "again.csv").read_text() == (tables / "out.csv").read_text()
     assert remat("allocate", "--buffers", "out.csv", "--json").record["peak"] == first["peak"]
 
@@ -307,7 +307,7 @@ def test_where_there_is_no_split_the_error_names_the_buffer(remat, tables, capac
 def test_what_was_split_is_read_back_as_it_was(remat, tables):
     remat("allocate", "--buffers", "two.csv", *CAPACITIES, "-o", "out.csv")
     said = remat("allocate", "--buffers", "out.csv", *CAPACITIES, "-o", "again.csv")
-    assert "(remove the columns offset and arena to pack them anew)" in " ".join(said.out.split())
+    assert "(remove the columns offset and arena to pack them again)" in " ".join(said.out.split())
     assert (tables / "again.csv").read_text() == (tables / "out.csv").read_text()
     alone = remat("allocate", "--buffers", "out.csv")
     assert (alone.code, "belongs to arena 1" in alone.err, "--capacity more than once" in alone.err) == (2, True, True)

@@ -106,7 +106,7 @@ def test_names_that_no_word_may_be_are_quoted(tmp_path, name):
 
 
 def test_a_name_that_quotes_cannot_hold_is_refused(tmp_path):
-    with pytest.raises(GraphError, match="an edge list has no place for the name"):
+    with pytest.raises(GraphError, match="an edge list cannot represent the name"):
         write_graph(ComputationGraph.from_edges([("u", 'a"b')]), tmp_path / "g.txt")
 
 

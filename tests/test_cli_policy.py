@@ -51,7 +51,7 @@ def test_the_policy_nearest_to_a_plan_stands_beside_its_figures(remat, graph, tm
     assert remat("policy", MODEL, file, "--blocks", "layers.*", "--budget", "60%").code == 2
     several = remat("policy", MODEL, file, "--blocks", "layers.*|layers.*.mlp")
     assert several.code == 2
-    assert "2 cuts" in several.err
+    assert "has 2 choices" in several.err
 
 
 def test_what_stands_beside_a_plan_with_a_link_has_the_link(remat, graph, tmp_path):

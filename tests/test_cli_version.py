@@ -71,7 +71,7 @@ def test_without_a_home_there_is_no_cache(capsys, monkeypatch):
 
     monkeypatch.setattr(installation, "cache_place", homeless)
     assert record(capsys)["cache"]["folder"] is None
-    assert "cache        none, without a home; set REMAT_CACHE_DIR\n" in said(capsys, "--verbose")[1]
+    assert "cache        none, because there is no home folder; set REMAT_CACHE_DIR\n" in said(capsys, "--verbose")[1]
 
 
 def test_libraries_have_their_versions_or_are_listed_as_absent(capsys, monkeypatch):

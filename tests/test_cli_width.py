@@ -61,7 +61,7 @@ def test_a_graph_without_directions_is_taken_as_it_is(width):
     code, out, err = width("square.gr")
     assert (code, err) == (0, "")
     assert timeless(out.splitlines()) == [
-        "square.gr: undirected, taken as it is",
+        "square.gr: undirected, unchanged",
         "vertices     4",
         "edges        4",
         "width        2 (the treewidth)",
@@ -74,7 +74,7 @@ def test_a_graph_without_directions_is_taken_as_it_is(width):
 def test_pace_is_known_by_its_content_too(width, tmp_path):
     (tmp_path / "square.txt").write_text(SQUARE)
     assert width("square.txt")[1].splitlines()[:3] == [
-        *("square.txt: undirected, taken as it is", "vertices     4", "edges        4")
+        *("square.txt: undirected, unchanged", "vertices     4", "edges        4")
     ]
 
 
@@ -160,7 +160,7 @@ def test_alone_on_standard_output_it_can_be_piped(width, tmp_path):
     assert out == "s td 2 3 4\nb 1 1 2 4\nb 2 2 3 4\n1 2\n"
     (tmp_path / "piped.td").write_text(out)
     read_td("piped.td").verify(read_gr("square.gr"))
-    assert timeless(err.splitlines())[0] == "square.gr: undirected, taken as it is"
+    assert timeless(err.splitlines())[0] == "square.gr: undirected, unchanged"
     assert "written" not in err
 
 
@@ -190,7 +190,7 @@ def test_too_many_bags_to_draw_are_one_sentence_after_the_answer(width, tmp_path
     [
         ("p tw 2 1\n1 3\n", "bad.gr, line 2: edge 1 3: the header has vertices 1 to 2"),
         ("c no more\np tw 3 1\n1 2 3\n", "bad.gr, line 3: expected an edge `u v` of two numbers, found '1 2 3'"),
-        ("p tw 3 2\n1 2\n", "bad.gr, line 1: the header has 2 edges, the file 1"),
+        ("p tw 3 2\n1 2\n", "bad.gr, line 1: the header has 2 edges, but the file has 1"),
         ("1 2\n", "bad.gr, line 1: expected the header `p tw VERTICES EDGES`, found '1 2'"),
     ],
 )
@@ -216,7 +216,7 @@ def test_an_interrupted_search_shows_and_writes_the_best_so_far(width, monkeypat
     monkeypatch.setattr(treewidth, "Run", Run)
     code, out, err = width("knights.gr", "--td", "out.td")
     assert (code, err) == (130, "")
-    assert "found by     1 order, then cut short: minimum fill\n" in out
+    assert "found by     1 order, then stopped: minimum fill\n" in out
     read_td("out.td").verify(read_gr("knights.gr"))
 
 
@@ -228,4 +228,4 @@ def test_a_search_that_ran_out_of_time_is_no_interrupt(width, monkeypatch):
     monkeypatch.setattr("remat_algos.cli.commands.width.width_bounds", hurried)
     code, out, _ = width("knights.gr", "--time-limit", "5")
     assert code == 0
-    assert ", then cut short: " in out
+    assert ", then stopped: " in out

@@ -583,7 +583,7 @@ def test_the_gpu_here_can_be_measured():
 @pytest.mark.parametrize(
     ("cupy", "sentence"),
     [
-        (None, "backend cupy cannot run here: CuPy is not installed; run python -m pip install 'remat_algos"),
+        (None, "backend cupy cannot run here: CuPy is not installed; run python -m pip install -e '."),
         (fake_cupy(devices=0), "backend cupy cannot run here: CuPy finds no CUDA device; run on a machine with an"),
     ],
     ids=["no CuPy", "no GPU"],

@@ -259,7 +259,7 @@ def test_dot_means_what_graphviz_takes_it_for(read, text, reads):
 def test_dot_that_would_take_minutes_is_refused_at_once(read):
     text = in_dot(f"a -> b // {'x' * dot_text.MAX_READ}")
     with pytest.raises(
-        GraphError, match=r"g\.dot: 250,\d+ characters of DOT .* no more than 250,000 are read; give .*GraphML"
+        GraphError, match=r"g\.dot: the DOT text has 250,\d+ characters, .* at most 250,000 are read; give .*GraphML"
     ):
         read(text, "g.dot")
     within = in_dot("a -> b") + " " * (dot_text.MAX_READ - len(in_dot("a -> b")))
@@ -269,7 +269,7 @@ def test_dot_that_would_take_minutes_is_refused_at_once(read):
 def test_dot_that_is_not_read_again_is_written_with_a_warning(tmp_path):
     """A chain whose names have 1,000 letters: 100 nodes take 300,000 characters, 10 take 30,000."""
     long, short = (ComputationGraph.from_edges(list(pairwise(f"{i:01000}" for i in range(n)))) for n in (100, 10))
-    with pytest.warns(GraphWarning, match=r"characters of DOT can be drawn, .*; write JSON, npz or GraphML"):
+    with pytest.warns(GraphWarning, match=r"the DOT text has .* characters, .*; write JSON, npz or GraphML"):
         write_graph(long, tmp_path / "long.dot")
     assert (tmp_path / "long.dot").stat().st_size > dot_text.MAX_READ
     write_graph(short, tmp_path / "short.dot")
@@ -312,8 +312,8 @@ def test_attributes_for_the_eye_are_named_in_one_notice(tmp_path):
     ]
 
 
-NOT_DOT = "pydot cannot read it as one whole graph"
-BRACES = "an arrow leads to or from braces"
+NOT_DOT = "pydot cannot read it as one complete graph"
+BRACES = "an arrow starts or ends at braces"
 BAD_DOT = {
     **{
         text: (text, NOT_DOT)
@@ -551,7 +551,7 @@ def no_parser(monkeypatch):
 @pytest.mark.parametrize("text", HARMFUL.values(), ids=HARMFUL)
 def test_declarations_are_refused_before_a_parser_sees_them(read, text, name):
     with pytest.raises(
-        GraphError, match=r"<!(?i:DOCTYPE|ENTITY) on line \d is not allowed, since entities can fill the memory; remo"
+        GraphError, match=r"<!(?i:DOCTYPE|ENTITY) on line \d is not allowed, because entities can fill memory; remo"
     ):
         read(text, name)
 
@@ -633,7 +633,7 @@ def test_networkx_reads_what_is_written(graph):
 
 
 def test_what_pydot_prints_leaves_standard_output_alone(read, capsys):
-    with pytest.raises(GraphError, match=r"pydot cannot read it .*\(line:1, col:21\)\); mend it, or give"):
+    with pytest.raises(GraphError, match=r"pydot cannot read it .*\(line:1, col:21\)\); correct it, or give"):
         read("digraph { a -> b; b -> ", "g.dot")
     assert capsys.readouterr().out == ""
 
@@ -777,7 +777,7 @@ def changed(old, new, count=1):
 BAD_CG = {
     "cut short": (CG[:-40], "expected an input, found the end; is"),
     "an odd number of records": (changed("8 4\n", "8 3\n"), {"line": 1, "n_records": 3}),
-    "more than promised": (CG + "forward\n", "expected the end, by the numbers on"),
+    "more than promised": (CG + "forward\n", "expected the end, by the counts on"),
     "ids out of order": (changed("2 30 0", "3 30 0"), {"line": 4, "x": 2}),
     "no label": (changed("3 20 _", "3 20"), {"line": 5, "x": 3}),
     "no number": (changed("3 20 _", "3 x _"), {"line": 5, "x": 3}),
@@ -893,7 +893,7 @@ MISREAD = [
     ("src|dst\na|b\n", "g.txt", "separate the columns by commas"),
     ("name,memory\na,1\n", "g.csv", {"name": "g.csv"}),
     ("name,memory\na,1\n", "g.txt", {"name": "g.txt"}),
-    ("A B\n", "g.dot", "pydot cannot read it as one whole graph"),
+    ("A B\n", "g.dot", "pydot cannot read it as one complete graph"),
     ("A B\n", "g.graphml", {"column": 1}),
     ("digraph { a -> b }\n", "g.edges", None),
     ("p x\n", "g.txt", None),

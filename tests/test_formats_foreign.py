@@ -198,7 +198,7 @@ def test_without_its_library_a_format_says_how_to_install_it(data, library, extr
     assert said.code == 2
     sentence = " ".join(said.err.split())
     assert sentence.startswith(f"remat: model: {library} cannot be imported (")
-    assert sentence.endswith(f"; install it: python -m pip install 'remat_algos[{extra}]'")
+    assert sentence.endswith(f"; install it, from a checkout: python -m pip install -e '.[{extra}]'")
 
 
 @pytest.mark.parametrize("name", [*FILES, *OTHERS])

@@ -222,7 +222,7 @@ A = {"name": "a", "memory": 1, "compute": 1}
         ({"nodes": [{**A, "grad_needs_inputs": 0}]}, 'key `grad_needs_inputs` belongs to `"saved"`'),
         ({"nodes": [{**A, "views": {}}]}, "key `views` belongs to the graph"),
         ({"nodes": [{"id": "a", "memory": 1}]}, "key `id` is not known; did you mean `name`"),
-        ({"nodes": [{**A, "values": [{}]}]}, 'node \'a\' has "memory" beside "values"; give it in these'),
+        ({"nodes": [{**A, "values": [{}]}]}, 'node \'a\' has both "memory" and "values"; move it into the values'),
         ({"nodes": [{"name": "a", "values": [{"memory": 1, "compute": 2}]}]}, "key `compute` belongs to the node"),
         ({"nodes": [{"name": "a", "values": [{"memory": 1, "time_ms": 2}]}]}, "key `time_ms` belongs to the node"),
         ({"nodes": [{"name": "a", "values": [{"memory": 1, "inputs": []}]}]}, "key `inputs` belongs to the node"),

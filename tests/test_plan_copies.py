@@ -216,7 +216,7 @@ def test_random_actions_keep_their_bytes(tmp_path):
         (("store v1\n", "store v1\nstore v1\n"), "v1 is stored before step 2 a second time; store it once"),
         (("compute v2\n", "compute v2\nstore v1\n"), "v1 is stored before step 3 a second time; store it once"),
         (("load v1\n", "load w\n"), "the copy at step 15: no node is called 'w'"),
-        (("compute v2\n", "free v2\ncompute v2\n"), "v2 is freed before step 2, but it is not in memory there"),
+        (("compute v2\n", "free v2\ncompute v2\n"), "v2 is freed before step 2, but it is not in memory"),
     ],
 )
 def test_actions_that_break_a_law_are_refused(change, sentence, tmp_path):

@@ -130,7 +130,7 @@ def test_the_command_reads_a_link(words, link, tmp_path, monkeypatch):
         (("--link", "card.json"), "--link: no such file"),
         (("--link", "pcie5", "--host", "0"), "--host: "),
         (("--link", "pcie5", "--host", "lots"), "--host: "),
-        (("--host", "64GiB"), "--host goes with --link"),
+        (("--host", "64GiB"), "--host needs --link"),
         (("--link", "pcie5"), "model:feed_forward: "),
     ],
 )
@@ -263,7 +263,7 @@ def test_the_largest_batch_over_a_link_is_no_smaller(said):
         (("run", MODEL, "--plan", "plan.json", "--host", "1GiB"), "--host is for solving"),
         (("run", "model:feed_forward", "--budget", "80%", "--link", "pcie5"), "a link needs costs that are times"),
         (("simulate", "model:feed_forward", "--link", "pcie5"), "a link needs costs that are times"),
-        (("simulate", MODEL, "--host", "1GiB"), "--host goes with --link; give that too"),
+        (("simulate", MODEL, "--host", "1GiB"), "--host needs --link; add that"),
         (
             ("fit", "--model", "feed_forward", "--vary", "batch", "--memory", "1GiB", "--link", "pcie5"),
             "a link needs costs that are times",

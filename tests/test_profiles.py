@@ -237,4 +237,4 @@ def test_remat_solve_writes_them(remat, tmp_path, form):
 def test_a_snapshot_on_standard_output_is_refused(remat):
     failed = remat("solve", "model:vgg16", "--budget", "70%", "--format", "snapshot")
     assert (failed.code, failed.out) == (2, "")
-    assert "--format snapshot is a pickle, not text; give -o FILE.pickle" in failed.err
+    assert "--format snapshot writes a pickle, not text; give -o FILE.pickle" in failed.err

@@ -136,7 +136,7 @@ def test_the_table_of_some_steps(net, monkeypatch):
     assert {row["step"] for row in rows} == {"2", "3"}
     monkeypatch.setattr("remat_algos.cli.commands.simulate.MAX_PRINTED_STEPS", 5)
     failed = net("simulate", "net.csv", "--table")
-    assert "--table lists 5 steps at most, and these are 8; choose some: --steps 0:5" in " ".join(failed.err.split())
+    assert "--table lists at most 5 steps, but there are 8; choose some: --steps 0:5" in " ".join(failed.err.split())
     assert net("simulate", "net.csv", "--table", "--steps", ":5").code == 0
 
 
@@ -146,13 +146,13 @@ def test_the_table_of_some_steps(net, monkeypatch):
         (("--table", "csv", "--step", "1"), "leave out one"),
         (("--table", "csv", "--plot", "-"), "leave out one, or name a file for --plot\n"),
         (("--table", "csv", "--json"), "both use standard output; leave out one\n"),
-        (("--steps", "0:2"), "--steps goes with --table"),
+        (("--steps", "0:2"), "--steps needs --table"),
         (("--table", "--steps", "7:3"), "--steps 7:3: the schedule has 8 steps, from 0; give a first step and a later"),
         (("--table", "--steps", "0:9"), "--steps 0:9: the schedule has 8 steps"),
         (("--table", "--steps", "2"), "'2' is not a range of steps; give a first step and an end, such as 0:100"),
         (
             ("--table", "mine.csv"),
-            "'mine.csv': the forms are text, markdown, csv; after a bare --table give no file",
+            "'mine.csv' is not a form of table: text, markdown, csv; if it is a file, write --table=text before it",
         ),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, capsys, monk
     command = ["sweep", str(tmp_path / "jobs.jsonl"), "-o", str(tmp_path / "results"), "--dask", "tcp://127.0.0.1:9"]
     assert main(command) == 2
     said = capsys.readouterr().err
-    assert "no scheduler answers there; start one with `dask scheduler`" in " ".join(said.split())
+    assert "no scheduler answers at this address; start one with `dask scheduler`" in " ".join(said.split())
 
 
 def test_a_scheduler_that_goes_ends_the_sweep_in_one_sentence(tmp_path):

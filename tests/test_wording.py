@@ -2,6 +2,8 @@
 
 import ast
 import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from remat_algos.wording import (
     exact_bytes,
     first_line,
     format_bytes,
+    install_command,
     labelled,
     listed,
     one_line,
@@ -261,3 +264,17 @@ def test_names_to_choose_from_are_whole():
 )
 def test_texts_of_messages_tables_and_amounts(text, expected):
     assert text == expected
+
+
+def test_an_install_command_names_an_extra_of_this_package():
+    """No package index has the package, so a command that names it there cannot work."""
+    root = Path(__file__).resolve().parents[1]
+    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    sources = [file.read_text(encoding="utf-8") for file in (root / "remat_algos").rglob("*.py")]
+    call = re.compile(r"""\b(?:require\("[\w.]+", |install_command\()["'](\w+)""")
+    calls = {extra for source in sources for extra in call.findall(source)}
+    assert {"torch", "jax", "onnx", "graphs", "dask", "cuda12"} <= calls <= set(extras)
+    assert install_command("torch") in (root / "README.md").read_text(encoding="utf-8")
+    pages = [root / "README.md", *root.glob("docs/*.md"), *root.glob("examples/**/*.py")]
+    texts = [*sources, *(page.read_text(encoding="utf-8") for page in pages)]
+    assert not [text for text in texts if "remat_algos[" in text]

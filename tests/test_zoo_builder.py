@@ -270,7 +270,7 @@ def test_a_resident_without_elements_is_refused(shape):
 def test_a_resident_whose_name_is_taken_is_refused(make, other):
     net = builder()
     other(net)
-    with pytest.raises(GraphError, match=r"^net: the name w is taken; give another one"):
+    with pytest.raises(GraphError, match=r"^net: the name w is already used; choose another one"):
         getattr(net, make)("w", (4,))
 
 

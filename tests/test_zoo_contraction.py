@@ -188,7 +188,7 @@ def test_a_block_is_not_called_as_anything_else_is():
 
 
 def test_a_graph_with_a_backward_part_is_refused():
-    with pytest.raises(GraphError, match="contract the graph that it was made from"):
+    with pytest.raises(GraphError, match="contract its forward graph, then differentiate"):
         contract(differentiate(layer()), [""] * 9)
 
 

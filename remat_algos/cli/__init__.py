@@ -1,1 +1,1 @@
-"""The command `remat`, with one file per command in commands/."""
+"""The command `remat`; each command is a module in commands/."""

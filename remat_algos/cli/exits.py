@@ -1,4 +1,4 @@
-"""The end of a command: exit codes, Ctrl-C and SIGTERM."""
+"""Exit codes of commands, and the handling of Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -20,35 +20,37 @@ class ExitCode(IntEnum):
 
     DONE = 0
     FALSE_CLAIM = 1
-    """A figure of a plan is false, or an execution differed from the prediction."""
+    """A figure of a plan is wrong, or an execution differs from the prediction."""
     BAD_INPUT = 2
-    """Or too little memory for it, or no solver that can serve."""
+    """Invalid input, too little memory for it, or no solver that supports the graph."""
     INFEASIBLE = 3
-    """No plan within the budget was found, or none exists."""
+    """No plan within the budget was found."""
     FAILED = 4
     """Jobs of a sweep failed."""
     BUG = 70
     """An error in remat itself; EX_SOFTWARE of sysexits.h."""
     INTERRUPTED = 130
-    """By Ctrl-C, also where the best result until then is shown."""
+    """Interrupted by Ctrl-C, also if the best result until then is printed."""
     TERMINATED = 143
-    """The same, by SIGTERM."""
+    """Interrupted by SIGTERM."""
 
     @classmethod
     def of(cls, stop: Stop, code: ExitCode | None = None) -> ExitCode:
-        """Return the exit code after a search that ended with `stop`; without an interrupt `code`, by default DONE."""
+        """Return the exit code of a search: INTERRUPTED, else `code`, which is DONE by default."""
         from remat_algos.context import Stop
 
         return cls.INTERRUPTED if stop is Stop.INTERRUPTED else cls.DONE if code is None else code
 
 
 def interruptible(main: Callable[[], int]) -> int:
-    """Run the command of this process; SIGTERM raises KeyboardInterrupt too. Returns the exit code.
+    """Run a command and return its exit code; SIGTERM raises KeyboardInterrupt, like Ctrl-C.
 
-    Neither breaks an import, which may hide the interrupt or turn it into another error.
+    Neither interrupts an import, because imports can hide an interrupt or turn it into another error: a timer repeats
+    the signal until the import has ended.
     """
     received: list[int] = []
-    raises = False  # neither while the handlers are set nor after the command
+    # False while handlers are being set, and after the command.
+    raises = False
 
     def stop(number: int, frame: FrameType | None) -> None:
         if number != _alarm:
@@ -75,17 +77,18 @@ def interruptible(main: Callable[[], int]) -> int:
         finally:
             raises = False
     except KeyboardInterrupt:
-        raises = False  # a second signal may come before the line above
+        # A second signal can arrive before the `finally` above.
+        raises = False
         print("remat: interrupted", file=sys.stderr)
         code = ExitCode.INTERRUPTED
     if _alarm is not None:
         signal.setitimer(signal.ITIMER_REAL, 0)
     for number in handled:
-        signal.signal(number, signal.SIG_IGN)  # the command is done
+        signal.signal(number, signal.SIG_IGN)
     return ExitCode.TERMINATED if code == ExitCode.INTERRUPTED and signal.SIGTERM in received else code
 
 
-_alarm = getattr(signal, "SIGALRM", None)  # not on Windows
+_alarm = getattr(signal, "SIGALRM", None)  # Windows has no SIGALRM
 _USUAL = (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGTERM, signal.SIG_DFL),

@@ -1,4 +1,4 @@
-"""The graph of a command with its gradients, the schedule of ORDER, and graphs that are written."""
+"""Reading and differentiating the graph of a command, simulating its ORDER, and writing graphs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.schedule.simulation import Simulation
 
-# defaults: gradient cost relative to the forward node; bits per tensor element
+# Defaults: cost of a gradient relative to its forward node, and bits per element.
 FACTOR, BITS = 2, 32
 FORMATS = "cg, DOT, edge list, GraphML, JSON, npz, PACE, ONNX, StableHLO"
-"""For --help, which imports no format; a test compares with the registry."""
+"""Formats for --help, which does not import them; a test compares this with the registry."""
 WRITTEN = "X.nodes.csv (with its other tables next to it), X.dot, X.gv, X.txt, X.edges, X.graphml, X.json, X.npz, X.gr"
-"""The endings of files that can be written."""
+"""Endings of files that can be written."""
 
 
 def add_source(parser: argparse.ArgumentParser, help: str | None = None, optional: bool = False) -> None:
@@ -36,14 +36,14 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
 
 
 def read_source(arguments: argparse.Namespace) -> ComputationGraph:
-    """Read the graph of a file or of a model, unchanged."""
+    """Read the graph of a file or model, without changes."""
     from remat_algos.formats.graph_files import read_with_notes
 
     return read_with_notes(arguments.graph, nodes=arguments.nodes)[0]
 
 
 def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
-    """Read the graph unchanged, with notes on missing sizes and costs; with --json these are warnings."""
+    """Read the graph without changes, and notes on missing sizes and costs; with --json the notes become warnings."""
     from remat_algos.formats.graph_files import read_with_notes
 
     graph, notes = read_with_notes(arguments.graph, nodes=arguments.nodes)
@@ -55,7 +55,7 @@ def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[st
 
 
 def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple[ComputationGraph, str]:
-    """The graph to plan, a plan's record of it before the command line's, and a line about the changes made to it."""
+    """Return the graph to plan and a line about changes to it; a plan in `order` overrides the command line."""
     graph, notes = read_noted(arguments)
     whole, line = as_planned(graph, arguments, order)
     return whole, "; ".join([line, *notes])
@@ -64,7 +64,7 @@ def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple
 def as_planned(
     graph: ComputationGraph, arguments: argparse.Namespace, order: Order | None = None
 ) -> tuple[ComputationGraph, str]:
-    """Differentiate a graph unless --inference is given; return it and the line about it."""
+    """Differentiate a graph, unless --inference is given; return it and a line about that."""
     size = f"{shortened_path(arguments.graph)}: {counted(graph.n_nodes, 'node')}"
     bits = encode_bits(arguments, arguments.graph, is_training=graph.is_training)
     if graph.is_training:
@@ -98,11 +98,11 @@ def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits
 
 
 def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool) -> int:
-    """Bits of an element if feature maps are encoded, else 0; `source` names the graph, perhaps a model."""
+    """Bits per element if feature maps are encoded, else 0; the dtype of a model in `source` sets the default."""
     element_bits: int | None = arguments.element_bits
     if not arguments.encode:
         if element_bits is not None:
-            raise RematError("--element-bits {element_bits} goes with --encode; add it", element_bits=element_bits)
+            raise RematError("--element-bits {element_bits} needs --encode; add it", element_bits=element_bits)
         return 0
     if getattr(arguments, "inference", False):
         raise RematError("--encode needs gradients; leave out --inference or --encode")
@@ -117,12 +117,12 @@ def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool
     from remat_algos.cost.devices import element_bytes
     from remat_algos.zoo.registry import options_of, read_reference
 
-    model, given = read_reference(source)
-    return 8 * element_bytes(given.get("dtype", options_of(model)["dtype"].default))
+    model, options = read_reference(source)
+    return 8 * element_bytes(options.get("dtype", options_of(model)["dtype"].default))
 
 
 def encoded(graph: ComputationGraph, bits: int) -> str:
-    """Return the effect of encoding on a graph, as part of a sentence; empty without it."""
+    """Describe the effect of encoding on a graph; "" without encoding."""
     from remat_algos.ir.encode import n_encoded
 
     if not bits:
@@ -132,7 +132,7 @@ def encoded(graph: ComputationGraph, bits: int) -> str:
 
 
 def read_order(file: str | None) -> Order | None:
-    """Return the order in a file, which may be a plan; None without a file."""
+    """Read the order, or plan, in a file; None without a file."""
     if file is None:
         return None
     from remat_algos.formats.orders import Order
@@ -141,11 +141,11 @@ def read_order(file: str | None) -> Order | None:
 
 
 def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulation | None, Order | None, str]:
-    """The graph; the simulation of ORDER or of the counts of --mirror, if given; ORDER; a line about the graph."""
+    """Return (graph, simulation of ORDER or --mirror, ORDER, line about the graph)."""
     mirror = getattr(arguments, "mirror", None)
     if arguments.order is not None and mirror is not None:
         raise RematError(
-            "--mirror {mirror!p} makes an order; leave out {order!p}", mirror=mirror, order=arguments.order
+            "--mirror {mirror!p} defines an order; leave out {order!p}", mirror=mirror, order=arguments.order
         )
     order = read_order(arguments.order)
     graph, note = graph_of(arguments, order)
@@ -155,7 +155,7 @@ def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulatio
 
 
 def one_pass(graph: ComputationGraph) -> Simulation:
-    """Return the simulation of one pass in the order of the graph; marks count, unlike in its baseline."""
+    """Simulate one pass in the order of the graph; unlike in its baseline, marks count."""
     from remat_algos.schedule.emission import baseline
     from remat_algos.schedule.simulation import simulate
 
@@ -163,7 +163,7 @@ def one_pass(graph: ComputationGraph) -> Simulation:
 
 
 def simulated(graph: ComputationGraph, order: Order) -> Simulation:
-    """Return the simulation of an order; errors name its file."""
+    """Simulate an order; errors name its file."""
     from remat_algos.schedule.simulation import simulate
 
     schedule = order.schedule(graph)
@@ -176,21 +176,21 @@ def simulated(graph: ComputationGraph, order: Order) -> Simulation:
 
 
 def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
-    """Return the simulation of the order by mirror counts; errors name their file."""
+    """Simulate the order given by mirror counts; errors name their file."""
     from remat_algos.formats.orders import read_mirror_counts
     from remat_algos.schedule.emission import mirror_schedule
     from remat_algos.schedule.simulation import simulate
 
     counts = read_mirror_counts(graph, file)
     try:
-        with naming(Path(file).name):  # counts may add up to too many runs
+        with naming(Path(file).name):
             return simulate(graph, mirror_schedule(graph, counts))
-    except ScheduleError as error:  # counts violate a mark
+    except ScheduleError as error:
         raise extended(error, "{file!p}: ", file=Path(file).name) from error
 
 
 def check_apart(arguments: argparse.Namespace) -> None:
-    """Check that the ending of the output is a format, and that none of its files is an input."""
+    """Check that the output's ending is a format, and that no written file is an input."""
     from remat_algos.formats.graph_files import files_written
 
     for file in () if arguments.output is None else files_written(arguments.output):
@@ -198,7 +198,7 @@ def check_apart(arguments: argparse.Namespace) -> None:
 
 
 def write_files(graph: ComputationGraph, output: str | None) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
-    """Write a graph, if there is an output: record and rows of its files, and of what they cannot represent."""
+    """Write a graph if there is an output; return record and rows with its files and what they cannot represent."""
     from remat_algos.formats.graph_files import files_written, left_out, write_graph
 
     if output is None:

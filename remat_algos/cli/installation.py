@@ -1,4 +1,4 @@
-"""remat --version --verbose: what is installed, compiled and cached here."""
+"""remat --version --verbose: list libraries, compiled kernels and the cache."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import Any
 import remat_algos
 from remat_algos.cache_folder import cache_place
 
-LIBRARIES = ("numpy", "scipy", "matplotlib", "rich")  # the package needs these; those of the next line are optional
+LIBRARIES = ("numpy", "scipy", "matplotlib", "rich")  # required and optional libraries
 OPTIONAL = ("networkx", "pydot", "onnx", "jax", "torch", "torchvision", "cupy", "numba")
-CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")  # the names under which CuPy is installed
+CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")  # names of CuPy's distributions
 VARIABLE = "REMAT_CACHE_DIR"
 CUDA_FUNCTION = re.compile(r"__global__\s+void\s+(\w+)")
 
 
 def installation() -> dict[str, Any]:
-    """Return versions, compiled kernels, what is compiled on first use, the cache, and libraries; none is imported."""
+    """Return versions, kernels, code compiled on first use, the cache, and libraries, without importing them."""
     places = [Path(place, "kernels") for place in remat_algos.__path__]
     folder = next(place for place in places if (place / "_built.py").exists())
     return {
@@ -50,8 +50,9 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     sources = f"{kernels['sources']}, {kernels['fault'] or 'from which the kernels were built'}"
     on_device = "; ".join(f"{entry['file']} ({', '.join(entry['functions'])})" for entry in record["first_use"])
     plans = f"{cache['plans']} {'plan' if cache['plans'] == 1 else 'plans'}"
-    remark = f"set by {VARIABLE}" if cache["variable"] else f"{VARIABLE} sets another"
-    cache_text = f"{cache['folder']}, {plans}; {remark}" if cache["folder"] else f"none, without a home; set {VARIABLE}"
+    remark = f"set by {VARIABLE}" if cache["variable"] else f"{VARIABLE} changes it"
+    no_home = f"none, because there is no home folder; set {VARIABLE}"
+    cache_text = f"{cache['folder']}, {plans}; {remark}" if cache["folder"] else no_home
     present = [f"{name} {number}" for name, number in record["libraries"].items() if number]
     absent = [name for name, number in record["libraries"].items() if not number]
     needed = [name for name in absent if name in LIBRARIES]
@@ -62,7 +63,7 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("sources", sources),
         ("flags", " ".join(kernels["flags"])),
         ("folder", kernels["folder"]),
-        ("first use", f"CUDA, by CuPy for backend cupy: {on_device}. Nothing by Numba"),
+        ("first use", f"compiled by CuPy for backend cupy: {on_device}. Nothing by Numba"),
         ("cache", cache_text),
         ("libraries", ", ".join(present)),
         ("missing", f"{', '.join(needed)}; install {'it' if len(needed) == 1 else 'them'}" if needed else ""),
@@ -72,8 +73,9 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _kernels(folder: Path) -> dict[str, Any]:
-    """Return the compiled and missing kernels of a folder, and the compiler flags in the stamp of its build."""
-    stamps = runpy.run_path(str(folder / "_built.py"))  # not imported: a package that is not built refuses that
+    """Return the compiled and the missing kernels of a folder, and the compiler flags of its build."""
+    # Run instead of imported: a package that is not built cannot be imported.
+    stamps = runpy.run_path(str(folder / "_built.py"))
     files = {file.name for file in folder.iterdir()}
     names = sorted(file.stem for file in folder.glob("*.pyx"))
     built = [name for name in names if any(name + end in files for end in EXTENSION_SUFFIXES)]
@@ -90,7 +92,7 @@ def _kernels(folder: Path) -> dict[str, Any]:
 
 
 def _first_use(folder: Path) -> list[dict[str, Any]]:
-    """Return the files that are compiled on the machine of the user, when they are first needed."""
+    """Return the files that are compiled on the user's machine when they are first needed."""
     return [
         {"file": file.name, "functions": CUDA_FUNCTION.findall(file.read_text(encoding="utf-8")), "compiler": "CuPy"}
         for file in sorted((folder / "cuda").glob("*.cu"))
@@ -98,11 +100,11 @@ def _first_use(folder: Path) -> list[dict[str, Any]]:
 
 
 def _cache() -> dict[str, Any]:
-    """Where plans are kept; the folder is not made."""
+    """Return the folder of cached plans, without creating it."""
     variable = VARIABLE if os.environ.get(VARIABLE) else None
     try:
         folder = cache_place()
-    except RuntimeError:  # the user has no home
+    except RuntimeError:  # no home folder
         return {"folder": None, "variable": None, "plans": 0}
     return {"folder": str(folder), "variable": variable, "plans": len(list((folder / "plans").glob("*.json")))}
 

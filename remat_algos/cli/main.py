@@ -1,4 +1,4 @@
-"""The command `remat`: finds commands, and turns errors into one sentence and an exit code."""
+"""Entry point of the command `remat`: runs a command, and converts errors to one sentence and an exit code."""
 
 import argparse
 import contextlib
@@ -32,56 +32,54 @@ REMEDIES = {
 
 
 VERSION_HELP = (
-    "print the version and end; `--version --verbose` adds what is compiled, where the cache is and which libraries "
-    "are installed, `--json` makes one JSON object of it"
+    "print the version and exit; `--version --verbose` also lists compiled kernels, the cache and installed libraries, "
+    "`--json` prints all this as one JSON object"
 )
 
 HELPS = {
     "allocate": (
-        "assign an address, in one arena or several, to every value of a schedule, or to every buffer of a table"
+        "assign an address to every value of a schedule, or to every buffer of a table, in one arena or several"
     ),
     "animate": (
-        "animate a plan: nodes light up as they run, values appear and disappear, a curve and a bar show the bytes"
+        "animate a plan: nodes light up as they run, values appear and disappear, a curve and a bar show live bytes"
     ),
-    "bound": "bound the compute of every schedule within a budget from below, and show which step proves it",
-    "calibrate": "measure the speed of this machine or its GPU, so that node costs can be given in run time",
-    "compare": "run every solver at one budget, and list their plans side by side",
+    "bound": "compute a lower bound on the compute of every schedule within a budget, and show the step that proves it",
+    "calibrate": "measure the speed of this machine or its GPU, so that node costs can be times",
+    "compare": "run every solver at one budget, and list the plans side by side",
     "convert": "write a graph or a model in another format, and list what that format cannot represent",
-    "diff": "compare two plans for one graph: what one recomputes and the other keeps, in bytes and cost",
-    "explain": (
-        "explain why values are kept or recomputed: bytes, readers, and what the opposite decision would free or cost"
-    ),
+    "diff": "compare two plans for one graph: values that only one of them recomputes, with bytes and cost",
+    "explain": "explain why values are kept or recomputed: bytes, readers, and effect of the opposite decision",
     "fit": "find the largest batch size or depth that fits in memory",
     "frontier": "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization",
     "models": "list the built-in models (model:NAME) with their sizes and options",
-    "order": "find an order with a low peak in which every node runs once",
+    "order": "find an order in which every node runs once and the peak is low",
     "policy": (
-        "choose what the checkpoint of each block of a model saves, within a budget, and compare with what is set today"
+        "plan which values the checkpoint of each block of a model saves, within a budget, and compare with a current "
+        "setting"
     ),
     "report": (
-        "write a page on which a plan is stepped through: graph, memory, schedule, and why values are kept "
-        "or recomputed"
+        "write a page that steps through a plan: graph, memory, schedule, and reasons why values are kept or recomputed"
     ),
     "run": "run a plan on NumPy or a GPU and compare memory, values and times with the prediction",
     "show": "describe a graph: nodes, values, bytes, compute, articulation values, peak without rematerialization",
-    "simulate": "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost",
-    "solve": "find an order of execution whose peak stays within a budget, with as little compute as possible",
+    "simulate": "simulate an order, or a choice of nodes to keep: peak, its step, live values, cost",
+    "solve": "find an order of execution with a peak within a budget and as little compute as possible",
     "sweep": (
-        "solve many jobs (graphs, budgets, solvers, seeds) on many cores or machines, and keep every result in a folder"
+        "run many jobs (graphs, budgets, solvers, seeds) on many cores or machines, and collect results in a folder"
     ),
-    "unroll": "write or draw an order as the mirrored graph, which has a node for each run",
+    "unroll": "write or draw an order as the mirrored graph, which has one node per run",
     "verify": "simulate a plan, check its figures and prove its bound again; exit code 1 if one is wrong or not proven",
-    "width": "bound the treewidth of a graph from above and below, and write a tree decomposition",
+    "width": "compute lower and upper bounds on the treewidth of a graph, and write a tree decomposition",
 }
-"""What each command does, for `remat --help`."""
+"""Summaries of the commands for `remat --help`."""
 
 
 class _Operand(str):
-    """A word behind `--`, which is no option."""
+    """A word after `--`, which is not an option."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports errors in one sentence; those of the library are passed on."""
+    """A parser that reports its own errors in one sentence; errors of the library propagate."""
 
     def _parse_optional(self, arg_string: str) -> Any:
         return None if isinstance(arg_string, _Operand) else super()._parse_optional(arg_string)
@@ -95,25 +93,25 @@ class _Parser(argparse.ArgumentParser):
             raise
 
     def format_help(self) -> str:
-        if listings := vars(self).get("listings"):  # of `add_listing`
+        if listings := vars(self).get("listings"):  # `add_listing` sets them
             from textwrap import fill
 
             width = terminal_columns() - 2
             self.description = fill(self.description or "", width)
             self.epilog = "\n\n".join(filter(None, [self.epilog, *(listing() for listing in listings)]))
-            self.formatter_class = argparse.RawDescriptionHelpFormatter  # the lines stay as they are
+            self.formatter_class = argparse.RawDescriptionHelpFormatter  # keeps the line breaks
             listings.clear()
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        message = shortened(message.removeprefix("argument "), 300)  # it quotes arguments whole
+        message = shortened(message.removeprefix("argument "), 300)  # argparse quotes arguments in full
         raise SystemExit(_print_error(f"{message}; see {shortened(self.prog)} --help", ExitCode.BAD_INPUT))
 
 
 def main(arguments: Sequence[str] | None = None, started: float | None = None) -> int:
-    """Run a command line; returns an `ExitCode`. A time limit counts from `started` (`time.monotonic`)."""
+    """Run a command line and return an `ExitCode`; a time limit counts from `started` (`time.monotonic`)."""
     started = time.monotonic() if started is None else started
-    _mend_streams()
+    _repair_streams()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with warnings.catch_warnings():
@@ -122,13 +120,13 @@ def main(arguments: Sequence[str] | None = None, started: float | None = None) -
             code = _run(arguments, started)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader of our output is gone
+    except BrokenPipeError:  # the reader has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
 
 
-def _mend_streams() -> None:
-    """Replace closed streams; spell out characters that a terminal lacks."""
+def _repair_streams() -> None:
+    """Replace closed streams, and escape characters that a terminal cannot print."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -144,7 +142,7 @@ def _run(arguments: Sequence[str], started: float) -> int:
         chosen.started = started
         with output_of(chosen, owner_of_output(chosen)):
             return int(chosen.run(chosen) or ExitCode.DONE)
-    except SystemExit as stop:  # argparse, for --help and for errors
+    except SystemExit as stop:  # by argparse
         return int(stop.code or 0)
     except BudgetError as error:
         if chosen.json:
@@ -164,11 +162,10 @@ def _run(arguments: Sequence[str], started: float) -> int:
     except KeyboardInterrupt as stop:
         return _print_error(str(stop) or "interrupted", ExitCode.INTERRUPTED)
     except MemoryError as error:
-        ours = str(error) if str(error).startswith("not enough memory") else ""  # others name arrays
-        usual = f"not enough memory for remat {_command(arguments)}; try a smaller graph, or a machine with more"
-        return _print_error(ours or usual, ExitCode.BAD_INPUT)
+        own = str(error) if str(error).startswith("not enough memory") else ""
+        usual = f"not enough memory for remat {_command(arguments)}; try a smaller graph, or a machine with more memory"
+        return _print_error(own or usual, ExitCode.BAD_INPUT)
     except Exception as error:
-        # An ImportError: kernels that are not built.
         if isinstance(error, RematError | ImportError) or hasattr(error, "parameter"):
             return _print_error(_with_option(error, chosen.actions), ExitCode.BAD_INPUT)
         if os.environ.get("REMAT_TRACEBACK"):
@@ -180,7 +177,7 @@ def _run(arguments: Sequence[str], started: float) -> int:
 
 
 def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
-    """Set the command, the only one imported, and its options; SystemExit after help and the version."""
+    """Parse a command and its options into `chosen`; only this command is imported."""
     command = _command(arguments)
     if command is None or arguments[0] in ("-h", "--help", "--version"):
         _overview(arguments)
@@ -191,14 +188,15 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
     chosen.actions = parser._actions
     words = list(arguments)
     words.remove(command)
-    if "--" in words:  # argparse forgets it where options and files are mixed
+    # argparse ignores `--` if options and files are mixed.
+    if "--" in words:
         end = words.index("--")
         words[end:] = map(_Operand, words[end + 1 :])
     try:
         _, unknown = parser.parse_known_intermixed_args(words, chosen)
     except AttributeError as error:
         if isinstance(error.__context__, KeyboardInterrupt | SystemExit):
-            # Interrupted before it has saved what it puts back, argparse of Python 3.11 raises an error of its own.
+            # If argparse of Python 3.11 is interrupted early, its cleanup raises an AttributeError.
             raise error.__context__ from None
         raise
     if unknown:
@@ -215,7 +213,7 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
 
 
 def _parser(command: str) -> tuple[_Parser, Callable[[argparse.Namespace], int | None]]:
-    """Return the parser of a command and the command."""
+    """Return the parser and the function of a command."""
     parser = _Parser(prog=f"remat {command}", description=HELPS[command])
     module = importlib.import_module(f"{commands.__name__}.{command}")
     module.add_arguments(parser)
@@ -224,7 +222,7 @@ def _parser(command: str) -> tuple[_Parser, Callable[[argparse.Namespace], int |
 
 
 def _overview(arguments: Sequence[str]) -> NoReturn:
-    """Print the commands, or the version, perhaps with --verbose and --json."""
+    """Print the list of commands, or the version."""
     parser = _Parser(
         prog="remat",
         description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
@@ -243,12 +241,12 @@ def _overview(arguments: Sequence[str]) -> NoReturn:
 
 
 def _with_option(error: Exception, actions: Sequence[argparse.Action]) -> str:
-    """Return the sentence of an error; one about a parameter begins with the option of that name."""
+    """Return the message of an error; if it is about a parameter, it begins with the option of that name."""
     parameter = getattr(error, "parameter", "")
     option = next((each.option_strings[0] for each in actions if each.dest == parameter and each.option_strings), None)
     if option is None:
         return str(error)
-    # The subject of the library's sentence: a parameter, an entry of it, or a limit of a budget.
+    # The subject of the library's message, which the option replaces: a parameter, its entry, or a limit of a budget.
     subject = rf"((memory|overhead|device) budget|(the )?{parameter}|{parameter.removesuffix('s')})(?=[ :])"
     begin = re.match(subject, str(error))
     return f"{option}{str(error)[begin.end() :]}" if begin else f"{option}: {error}"
@@ -259,16 +257,16 @@ def _command(arguments: Sequence[str]) -> str | None:
 
 
 def _print_version(*, verbose: bool, as_json: bool) -> None:
-    found: dict[str, Any] = {"version": __version__}
+    record: dict[str, Any] = {"version": __version__}
     if verbose:
         from remat_algos.cli.installation import installation, installation_rows
 
-        found = installation()
+        record = installation()
     if as_json:
-        print_json(found)
+        print_json(record)
         return
     print_text(f"remat {__version__}")
-    for label, text in installation_rows(found) if verbose else ():
+    for label, text in installation_rows(record) if verbose else ():
         print_row(label, text)
 
 

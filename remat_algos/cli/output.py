@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from remat_algos.result import Result
 
 TEXT = "-"
-"""A picture, or a decomposition, on standard output."""
-LABEL_WIDTH = 13  # column of the text beside the labels of a plan
-SPINNER = 3  # columns
-NARROWEST = 20  # columns for which text is laid out
-PROGRESS_COLUMNS = 120  # width of the progress line
-LOG_COLUMNS = 1000  # width of a progress line in a file
-WIDEST_TEXT = 120  # columns of the widest picture
+"""File name for a picture or decomposition on standard output."""
+LABEL_WIDTH = 13  # all widths are in columns
+SPINNER = 3
+NARROWEST = 20
+PROGRESS_COLUMNS = 120
+LOG_COLUMNS = 1000
+WIDEST_TEXT = 120
 
 LABEL = r"^(best plan|plan): \S+|^\S+( \S+)?(?=  )"
 FIGURE = r"(?<![\w.,])[0-9][0-9.,]* ?(%|[KMGTPE]?i?B|[kMGTPE]?FLOP|[num]?s)(?!\w)"
@@ -35,13 +35,13 @@ def print_json(record: dict[str, Any]) -> None:
 
 
 def nowhere() -> TextIO:
-    """Open a stream that takes every character and keeps none."""
+    """Open a stream that discards everything written to it."""
     return open(os.devnull, "w", encoding="utf-8", errors="replace")
 
 
 @contextlib.contextmanager
 def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None]:
-    """Leave standard output to the option that owns it: other text goes to standard error, with --json nowhere."""
+    """Reserve standard output for its owner: other text goes to standard error, or nowhere with --json."""
     arguments.stdout = sys.stdout
     with contextlib.ExitStack() as stack:
         if owner == "--json":
@@ -52,7 +52,7 @@ def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None
 
 
 def print_result(arguments: argparse.Namespace, result: Result, /, *rows: tuple[str, str], **entries: Any) -> None:
-    """Print a result with the rows of the command; with --json its record with the entries of the command."""
+    """Print a result and the command's rows; with --json, its record and the command's entries."""
     if arguments.json:
         with contextlib.redirect_stdout(arguments.stdout):
             print_json(result.record() | entries)
@@ -61,37 +61,37 @@ def print_result(arguments: argparse.Namespace, result: Result, /, *rows: tuple[
 
 
 def print_text(text: object = "") -> None:
-    """Print text in lines of at most 80 columns, with colour on a terminal."""
+    """Print text in lines of at most 80 columns, in colour on a terminal."""
     _print(folded(str(text)))
 
 
 def print_error(text: str) -> None:
-    """Print a sentence on standard error, wrapped on a terminal, else on one line, which tools can search."""
+    """Print a sentence on standard error: wrapped on a terminal, else on one line, so that tools can search it."""
     words = printable(" ".join(text.split()))
     width = _columns(sys.stderr)
     print("\n".join(wrapped(words, width, indent="  ") if width else [words]), file=sys.stderr)
 
 
 def terminal_columns() -> int:
-    """Columns of the terminal, or of COLUMNS, at least `NARROWEST`."""
+    """Number of columns of the terminal, or COLUMNS, but at least `NARROWEST`."""
     from shutil import get_terminal_size
 
     return max(get_terminal_size().columns, NARROWEST)
 
 
 def _columns(file: TextIO) -> int:
-    """Columns of a terminal or set by the environment; 0 without either."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdecimal():
-        return int(given)
+    """Number of columns, from COLUMNS or the terminal; 0 without either."""
+    variable = os.environ.get("COLUMNS", "")
+    if variable.isascii() and variable.isdecimal():
+        return int(variable)
     try:
         return os.get_terminal_size(file.fileno()).columns if file.isatty() else 0
-    except (OSError, ValueError):  # not a terminal after all
+    except (OSError, ValueError):
         return 0
 
 
 def print_row(label: str, text: str) -> None:
-    """Print a line below those of a plan: label and text."""
+    """Print a labelled line below a result."""
     _print(wrapped(text, first=label.ljust(LABEL_WIDTH), indent=" " * LABEL_WIDTH))
 
 
@@ -100,12 +100,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_picture(text: str) -> None:
-    """Print a text picture after an empty line; its lines have the width that it was drawn for."""
+    """Print a text picture after an empty line, without wrapping."""
     print("\n".join(["", *map(printable, text.split("\n"))]))
 
 
 def draw(arguments: argparse.Namespace, picture: str, subject: Any, **options: Any) -> None:
-    """Draw a picture to the file of --plot, and print its place; `options` go to the picture."""
+    """Draw a picture to the file of --plot and print the file's name; `options` go to the picture."""
     plot = arguments.plot
     if plot is None:
         return
@@ -125,7 +125,7 @@ def draw(arguments: argparse.Namespace, picture: str, subject: Any, **options: A
 
 
 def _print(lines: Sequence[str]) -> None:
-    """Print lines, in colour on a terminal, plain in a pipe or if NO_COLOR is set."""
+    """Print lines: in colour on a terminal, plain in a pipe or if NO_COLOR is set."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         print("\n".join(lines))
         return
@@ -144,21 +144,22 @@ def _print(lines: Sequence[str]) -> None:
 def progress_line(
     *, keeps: bool = True, every: float | None = None
 ) -> Iterator[Callable[[int, int, str], None] | None]:
-    """Progress on a terminal: share done, time, current attempt. In a pipe none, or a line `every` so many seconds.
+    """Yield a function that shows progress on a terminal: share done, time, current attempt.
 
-    `keeps` is true if an interrupt keeps the best so far.
+    In a pipe it prints nothing, or a line `every` number of seconds. `keeps` is true if an interrupt keeps the best
+    result.
     """
     import time
 
     begun = time.monotonic()
     if not sys.stderr.isatty():
-        told = begun
+        last = begun
 
         def print_line(done: int, total: int, what: str) -> None:
-            nonlocal told
-            if every is not None and time.monotonic() - told >= every:
-                told = time.monotonic()
-                print(progress_text(done, total, what, told - begun, LOG_COLUMNS, keeps=keeps), file=sys.stderr)
+            nonlocal last
+            if every is not None and time.monotonic() - last >= every:
+                last = time.monotonic()
+                print(progress_text(done, total, what, last - begun, LOG_COLUMNS, keeps=keeps), file=sys.stderr)
 
         yield None if every is None else print_line
         return
@@ -176,7 +177,7 @@ def progress_line(
 
 
 def progress_text(done: int, total: int, what: str, seconds: float, width: int, *, keeps: bool = True) -> str:
-    """Return the parts of `what` between " · ", the share done and the time, in at most two lines of a given width."""
+    """Format the share done, the time, and the parts of `what` (separated by " · ") in at most two lines."""
     what = printable(what)
     parts = [f"{100 * done // total} %", f"{int(seconds) // 60}:{int(seconds) % 60:02}", *what.split(" · ")]
     parts += ["Ctrl-C keeps the best"] if keeps and " · best" in what else []

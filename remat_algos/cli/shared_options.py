@@ -1,7 +1,7 @@
-"""Options that several commands have: one table, parsed and checked by the library.
+"""Options shared by several commands, in one table; the library parses and checks their values.
 
-`main` puts the option before the library's sentence: errors of a search name their parameter (`errors.about`), which
-is called as its option.
+An error of the library names its parameter (`errors.about`). A parameter has the same name as its option, so `main` can
+put the option in front of the message.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ if TYPE_CHECKING:
 AUTO = "auto"
 PEAK = "peak"
 TIMELINE = "timeline"
-"""The picture of copies over time."""
+"""Name of the picture of copies over time."""
 OF_SEARCH = ("solver", "solvers", "effort", "gap", "seed", "allocator", "alignment")
-"""Options that searches take as they are."""
+"""Options passed to searches unchanged."""
 OF_SOLVING = ("budget", "overhead", "device", "link", "host", "link_share", "solver", "options", "time_limit")
 INPUTS = ("order", "plan", "beside", "start", "mirror", "buffers", "in_place_table", "jobs")
-"""Options that name files to read, beside the graph."""
+"""Options that name files to read, in addition to the graph."""
 PICTURES = ("memory", "schedule", "graph", "matrix")
-LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or the file of a device that states one"
+LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or a device file that has a link"
 REGION = "NAME=PATTERN:BYTES"
-LISTING = 25  # column of the summaries in a list of solvers or allocators
-UNITS = "units"  # compute, whatever its unit
+LISTING = 25  # column of summaries
+UNITS = "units"  # any unit of compute
 AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(%|[A-Za-z]*)\s*")
 STEPS = re.compile(r"(\d{0,18}):(\d{0,18})", re.ASCII)
 
 
 def whole_number(text: str) -> int:
-    """Return a whole number, 0 or more; the library checks its range."""
+    """Parse a whole number, 0 or more; the library checks its range."""
     if not (text.isascii() and text.isdecimal()):
         raise ArgumentError("{text!r} is not a whole number; give 0 or more", text=text)
     if len(text) > 1000:
-        raise ArgumentError("a number of {digits:,} digits is too large; give less", digits=len(text))
+        raise ArgumentError("a number of {digits:,} digits is too large; give a smaller one", digits=len(text))
     return int(text)
 
 
 def number(text: str) -> float:
-    """Return a number; the library checks its range."""
+    """Parse a number; the library checks its range."""
     try:
         return float(text)
     except ValueError:
@@ -69,7 +69,7 @@ def seconds(text: str) -> float:
 
 
 def library(function: str) -> Callable[..., Any]:
-    """Return a function of the library, imported when called, so that `remat --help` stays fast."""
+    """Return a function of the library that is imported when it is called, to keep `remat --help` fast."""
     return lambda *text: resolve_name(f"remat_algos.{function}")(*text)
 
 
@@ -80,7 +80,7 @@ def alignment(text: str) -> int:
 
 
 def memory(text: str) -> str:
-    """Return the memory of a budget."""
+    """Check the memory of a budget; return its text."""
     _budget(memory=text)
     return text
 
@@ -91,11 +91,11 @@ def device(text: str) -> str:
 
 
 def overhead(text: str) -> str:
-    """Return the overhead of a budget with its unit; a bare number is refused."""
+    """Check the overhead of a budget; return its text with the unit. A number without a unit is an error."""
     amount, unit = _amount(text)
     if amount and not unit and float(amount):
         raise ArgumentError(
-            "overhead budget {text!r} could be compute or a share; write {share:g}% of one pass, or '{amount} units'",
+            "overhead budget {text!r} is ambiguous; write {share:g}% of one pass, or '{amount} units' of compute",
             text=text,
             share=float(amount) * (100 if float(amount) < 1 else 1),
             amount=amount,
@@ -105,19 +105,19 @@ def overhead(text: str) -> str:
 
 
 def limit(text: str) -> Budget:
-    """Return a memory budget that needs no search."""
+    """Parse a memory budget that does not need a search."""
     budget = _budget(memory=text)
     if budget.least or budget.above_lowest is not None:
-        raise ArgumentError("{text!r} needs a search, as remat solve does it; give bytes, 4GiB or 50%", text=text)
+        raise ArgumentError("{text!r} needs a search, which only remat solve does; give bytes, 4GiB or 50%", text=text)
     return budget
 
 
 def limits(text: str) -> dict[str, Budget]:
-    """Memory budgets between commas, by their texts."""
-    found = {word: limit(word) for word in comma_separated(text)}
-    if not found:
+    """Parse memory budgets separated by commas; return them by their texts."""
+    budgets = {word: limit(word) for word in comma_separated(text)}
+    if not budgets:
         raise ArgumentError("{text!r} has no size; write bytes, 4GiB or 50%", text=text)
-    return found
+    return budgets
 
 
 def solver(text: str) -> str:
@@ -131,7 +131,7 @@ def solvers(text: str) -> list[str]:
 
 
 def option(text: str) -> tuple[str, Any]:
-    """Name and value of an option of a solver, which checks both."""
+    """Parse NAME=VALUE of a solver's option; the solver checks both."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ArgumentError("{text!r} has no value; write NAME=VALUE", text=text)
@@ -145,26 +145,26 @@ def allocator(text: str) -> str:
 
 
 def region(text: str) -> tuple[str, tuple[str, str]]:
-    """Name, pattern and limit of a region."""
+    """Parse a region: (name, (pattern, limit))."""
     name, _, rest = text.partition("=")
     pattern, _, limit = rest.rpartition(":")
     if not (name and pattern and limit):
         raise ArgumentError(
-            "{text!r} is not a region; write {region!w}, as encoder=*enc*:4GiB", text=text, region=REGION
+            "{text!r} is not a region; write {region!w}, such as encoder=*enc*:4GiB", text=text, region=REGION
         )
     return name, (pattern, limit)
 
 
 def steps(text: str) -> tuple[str, str]:
-    """Begin and end of steps; "" for those of the schedule."""
-    found = STEPS.fullmatch(text)
-    if found is None:
+    """Parse a range of steps A:B; an omitted end is "", the end of the schedule."""
+    match = STEPS.fullmatch(text)
+    if match is None:
         raise ArgumentError("{text!r} is not a range of steps; give a first step and an end, such as 0:100", text=text)
-    return found[1], found[2]
+    return match[1], match[2]
 
 
 def picture(path: str) -> str:
-    """Return a file for a picture, or "-" for text on standard output."""
+    """Check the file of a picture, or "-" for text on standard output; return it."""
     from remat_algos.plot.picture_file import picture_format
 
     if path == TEXT:
@@ -174,7 +174,7 @@ def picture(path: str) -> str:
 
 
 def writable(path: str) -> str:
-    """Check, before the work, that a file can be written at a path; return the path."""
+    """Check, before the work starts, that a file can be written at a path; return the path."""
     file = Path(path)
     folder = (file.resolve() if file.is_symlink() else file).parent
     if file.is_dir():
@@ -182,7 +182,7 @@ def writable(path: str) -> str:
     if file.exists() and not os.access(file, os.W_OK):
         raise ArgumentError("{path!p} cannot be written to; choose another file", path=path)
     if file.exists() and not file.is_file():
-        return path  # a pipe or a device: not replaced
+        return path  # pipe or device
     if not folder.is_dir():
         raise ArgumentError("{path!p}: there is no folder {folder!w}; create it first", path=path, folder=folder)
     if not os.access(folder, os.W_OK):
@@ -199,13 +199,13 @@ def _budget(**limits: str | None) -> Budget:
 
 
 def _amount(text: str) -> tuple[str, str]:
-    """Return a leading number and the rest; twice "" without one."""
-    found = AMOUNT.fullmatch(text)
-    return (found[1], found[2]) if found else ("", "")
+    """Split text into number and unit; both are "" if it does not start with a number."""
+    match = AMOUNT.fullmatch(text)
+    return (match[1], match[2]) if match else ("", "")
 
 
 def _value(text: str) -> Any:
-    """Return a number, True, False or None as in Python, a list if there are commas, else text."""
+    """Parse a number, True, False or None, or a list if there are commas; anything else stays text."""
     import ast
 
     if "," in text:
@@ -217,32 +217,30 @@ def _value(text: str) -> Any:
         return text
 
 
-MODULES = "modules, node names or patterns such as 'layers.*'; may be repeated"
+MODULES = "give modules, node names or patterns such as 'layers.*'; may be repeated"
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "json": ("", bool, "print only one JSON object"),
     "output": ("FILE", writable, "", {"flags": ("-o", "--output")}),
-    # the budget
     "budget": (
         "SIZE",
         memory,
-        "limit of the peak without residents: bytes, 4GiB, 50%% (of the peak without rematerialization), or "
-        "least for the lowest peak",
+        "limit of the peak, without residents: bytes, 4GiB, 50%% (of the peak without rematerialization), or "
+        "least for the lowest possible peak",
     ),
     "overhead": (
         "COST",
         overhead,
-        "limit of the extra compute: 30%% of one pass, or an amount such as '120 units', in the unit of the graph",
+        "limit of the extra compute: 30%% of one pass, or '120 units' in the graph's unit of compute",
     ),
     "device": ("SIZE", device, "limit of peak and residents together: bytes or 16GiB"),
     "allocator": (
         "NAME",
         allocator,
-        "limit the memory that this allocator (below) reserves (default: peak); with a pool, 50%% is a share "
-        "of its reserved memory without rematerialization",
+        "the budget limits the memory that this allocator (below) reserves (default: peak); with a pool, 50%% means "
+        "half of the memory reserved without rematerialization",
         {"default": PEAK},
     ),
     "alignment": ("BYTES", alignment, "alignment of addresses, a power of two (1)", {"default": 1}),
-    # solvers and the search
     "solver": ("NAME", solver, "", {"default": AUTO}),
     "options": (
         "NAME=VALUE",
@@ -254,64 +252,61 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "effort": (
         "",
         None,
-        "how much work goes into the solvers, the search and the lower bound (default: default)",
+        "amount of work for the solvers, the search and the lower bound (default: default)",
         {"choices": EFFORTS, "default": DEFAULT},
     ),
     "gap": (
         "POINTS",
         number,
-        "end the search at a plan within POINTS of overhead of its bound (0: only at it; default: by effort and size)",
+        "stop at the first plan whose overhead is at most POINTS percentage points above its lower bound (0: only when "
+        "proven optimal; default: depends on effort and size)",
     ),
     "time_limit": ("SECONDS", seconds, ""),
     "seed": ("", whole_number, "random seed (default: 0)", {"default": 0}),
-    # copies
     "link": (
         "LINK",
         library("cost.devices.get_link"),
         f"values may also be stored on the host and loaded back, over this link: {LINKS}",
     ),
-    "host": ("SIZE", library("cost.links.host_limit"), "limit of the bytes on the host, such as 64GiB"),
+    "host": ("SIZE", library("cost.links.host_limit"), "limit of the bytes stored on the host, such as 64GiB"),
     "link_share": (
         "SHARE",
         library("cost.links.planned_share"),
-        "share of the rates that plans use (90%%): a link that attains less than planned makes compute wait",
+        "share of the link's rates to plan with (90%%): if the link is slower than planned, compute waits",
     ),
-    # constraints
-    "max_runs": ("N", whole_number, "run no node more often than N times"),
+    "max_runs": ("N", whole_number, "run each node at most N times"),
     "fixed_order": (
         "",
         bool,
-        "run nodes for the first time in the order of the graph; they may be recomputed anywhere",
+        "keep the graph's order for the first runs of nodes; recomputations may be anywhere",
     ),
     "regions": (
         REGION,
         region,
-        "limit the live bytes of the nodes whose names match PATTERN, as in --region 'encoder=*enc*:4GiB'; "
+        "limit the live bytes of nodes whose names match PATTERN, such as --region 'encoder=*enc*:4GiB'; "
         "may be repeated",
         {"flags": ("--region",), "action": "append", "default": []},
     ),
     "offload": (
         "NAME,...",
         comma_separated,
-        f"with --link: only values of these may leave the device; {MODULES}",
+        f"with --link: offload only values of these; {MODULES}",
         {"flags": ("--modules",), "action": "extend"},
     ),
     "stay": (
         "NAME,...",
         comma_separated,
-        f"with --link: no values of these may leave; {MODULES}",
+        f"with --link: never offload values of these; {MODULES}",
         {"action": "extend"},
     ),
-    "min_copy": ("SIZE", parse_bytes, "with --link: copy no value of fewer bytes, as 1MB"),
-    # the graph
+    "min_copy": ("SIZE", parse_bytes, "with --link: never offload values smaller than this, such as 1MB"),
     "nodes": ("FILE", None, "table of sizes and costs for the nodes of an edge list"),
-    "inference": ("", bool, "plan the graph as it is; add no gradients"),
+    "inference": ("", bool, "plan the graph without adding gradients"),
     "factor": ("", number, "cost of a gradient relative to its forward node (2)"),
     "parameter_gradients": ("", bool, "add gradients of parameters"),
     "loss": ("NAME", None, "value to differentiate; may be repeated (default: all outputs)", {"action": "append"}),
-    "encode": ("", bool, "keep feature maps as one bit per element where gradients need no more (ReLU, dropout)"),
-    "element_bits": ("N", whole_number, "with --encode: bits per element (default: those of the model, else 32)"),
-    # schedules
+    "encode": ("", bool, "store feature maps in one bit per element if gradients need no more (ReLU, dropout)"),
+    "element_bits": ("N", whole_number, "with --encode: bits per element before (default: from the model, else 32)"),
     "order": (
         "ORDER",
         None,
@@ -327,14 +322,14 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "steps": ("A:B", steps, ""),
     "plot": ("FILE", picture, "draw a picture: FILE.png, .svg or .pdf, or - for text on standard output"),
 }
-"""By name: metavar, parser (bool: a flag), help, further keyword arguments for argparse."""
+"""Options by name: metavar, parser (bool: a flag), help, and optional keyword arguments for argparse."""
 
 SETS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "limits": ("budget (all limits that are given apply)", ("budget", "overhead", "device")),
+    "limits": ("budget (if several limits are given, all apply)", ("budget", "overhead", "device")),
     "reservation": ("what the budget applies to", ("allocator", "alignment")),
     "copies": ("copies to the host (the costs of the graph must be times)", ("link", "host", "link_share")),
     "constraints": (
-        "constraints (beside the budget)",
+        "constraints (in addition to the budget)",
         ("max_runs", "fixed_order", "regions", "offload", "stay", "min_copy"),
     ),
     "gradients": (
@@ -342,11 +337,11 @@ SETS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("inference", "factor", "parameter_gradients", "loss", "encode", "element_bits"),
     ),
 }
-"""Groups of options: the title in --help, and the options."""
+"""Groups of options: title in --help, and members."""
 
 
 def add(parser: argparse._ActionsContainer, *options: str, **helps: str) -> None:
-    """Add options of the table and groups of them; a text of help by name where the command has its own."""
+    """Add options and groups of options from the tables; `helps` replaces help texts by name."""
     own = [name for name in options if name not in SETS]
     for name in options:
         if name in SETS:
@@ -368,13 +363,13 @@ def _add(group: argparse._ActionsContainer, name: str, helps: Mapping[str, str])
     settings = {"flags": (f"--{name.replace('_', '-')}",), "help": helps.get(name, text), **(more[0] if more else {})}
     flags = settings.pop("flags")
     settings |= {"action": "store_true"} if parser is bool else {"metavar": metavar or None, "type": parser}
-    if flags != (name,):  # no positional
+    if flags != (name,):  # positional arguments have no dest
         settings["dest"] = name
     group.add_argument(*flags, **settings)
 
 
 def add_plot(parser: argparse.ArgumentParser, *pictures: str) -> None:
-    """Add --plot, and --picture if there are several; the first is drawn by default."""
+    """Add --plot, and --picture if there are several pictures; the first one is the default."""
     add(parser, "plot")
     if len(pictures) > 1:
         parser.add_argument("--picture", choices=pictures, help=f"picture to draw ({pictures[0]})")
@@ -383,7 +378,7 @@ def add_plot(parser: argparse.ArgumentParser, *pictures: str) -> None:
 def add_listing(
     parser: argparse.ArgumentParser, title: str, entries: Callable[[], Iterable[Registered]], *, flag: str = ""
 ) -> None:
-    """List registered functions below the options, with summaries and options; imported only when help is printed."""
+    """List registered functions below the options in --help; they are imported only when help is printed."""
     vars(parser).setdefault("listings", []).append(lambda: _listing(title, entries(), flag))
 
 
@@ -400,7 +395,7 @@ def _listing(title: str, entries: Iterable[Registered], flag: str) -> str:
 
 
 def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
-    """Return the budget; check that there is one, that it is no share without its sign, and the unit of --overhead."""
+    """Return the budget; RematError without one, if a number lacks its %, or for an unknown unit of --overhead."""
     from remat_algos.bounds.memory import least_peak_bound
     from remat_algos.schedule.emission import baseline_peak
 
@@ -409,17 +404,17 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
         base, bound = baseline_peak(graph), least_peak_bound(graph)[0]
         between = format_bytes((base + bound) // 2).replace(" ", "")
         raise RematError(
-            "no budget is given; the peak without rematerialization is {peak!b}, the lower bound "
-            "{bound!b}; give --budget 80%, --budget {between} or --budget least, for example",
+            "there is no budget; the peak without rematerialization is {peak!b}, the lower bound "
+            "{bound!b}; give for example --budget 80%, --budget {between} or --budget least",
             peak=base,
             bound=bound,
             between=between,
         )
     size, largest = (memory or "").strip(), int(graph.node_memory.max(initial=0))
-    # Bytes that are far fewer than those of one node were probably meant in percent.
+    # A number of bytes far below those of one node is probably a percentage.
     if size.isdecimal() and int(size) <= 100 and int(size) * 10 <= largest:
         raise RematError(
-            "--budget {size} is {size:byte}, and one node alone has {largest!b}; did you mean {size}%?",
+            "--budget {size} is {size:byte}, but one node alone has {largest!b}; did you mean {size}%?",
             size=int(size),
             largest=largest,
         )
@@ -436,19 +431,19 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
 
 
 def overhead_of(arguments: argparse.Namespace) -> str | None:
-    """Return the overhead of a budget, without its unit."""
+    """Return the overhead of a budget without its unit."""
     text: str | None = arguments.overhead
     amount, unit = _amount(text or "")
     return amount if amount and unit != "%" else text
 
 
 def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link | None:
-    """Return the link, or a default, with the limit of host bytes; None without one."""
+    """Return the link, or the default, with the limit of host bytes; None without a link."""
     from remat_algos.cost.devices import get_link
 
     link = default if arguments.link is None else arguments.link
     if link is None:
-        refuse_used(arguments, ("host", "link_share"), "{option!w} goes with --link; give that too")
+        refuse_used(arguments, ("host", "link_share"), "{option!w} needs --link; add that")
     if link is None and getattr(arguments, "picture", None) == TIMELINE:
         raise RematError("--picture timeline shows copies over time; give --link, such as pcie5")
     return None if link is None else get_link(link, arguments.host, arguments.link_share)
@@ -461,19 +456,19 @@ def constraints_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Co
     regions: dict[str, tuple[str, str]] = {}
     for name, entry in arguments.regions:
         if name in regions:
-            raise RematError("--region {name} is there twice; give each region a name of its own", name=name)
+            raise RematError("there are two --region {name}; give each region its own name", name=name)
         regions[name] = entry
     limits = {name: getattr(arguments, name) for name in SETS["constraints"][1]}
     return Constraints.of(graph, limits | {"regions": regions})
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Options of the named solver; TypeError for an unknown one, also one that `solve` has itself."""
+    """Return the options of the named solver; TypeError for an unknown option, or one that `solve` itself has."""
     from remat_algos.solvers.registry import get_solver
 
     options = dict(arguments.options)
     if options and arguments.solver == AUTO:
-        raise RematError("-O goes with a named solver; give --solver too")
+        raise RematError("-O needs a named solver; add --solver")
     if options:
         with _options(arguments):
             get_solver(arguments.solver).check_options(options)
@@ -481,19 +476,19 @@ def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def used_options(arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
-    """Return the options of these names that have another value than their default."""
+    """Return those of the named options that do not have their default value."""
     options = [each for each in arguments.actions if each.dest in names]
     return [each.option_strings[0] for each in options if getattr(arguments, each.dest) != each.default]
 
 
 def refuse_used(arguments: argparse.Namespace, names: Iterable[str], template: str, **fields: Any) -> None:
-    """Check that no option of these names is used; `{option}` of the template is the first that is."""
+    """Raise RematError if one of the named options is used; the template's `{option}` is the first one."""
     if used := used_options(arguments, names):
         raise RematError(template, option=used[0], **fields)
 
 
 def check_solved(arguments: argparse.Namespace, plan: str) -> None:
-    """Check that no option for solving comes with a plan."""
+    """Raise RematError if an option for solving is used together with a plan."""
     refuse_used(
         arguments, OF_SOLVING, "{option} is for solving, but {plan!p} is already solved; leave it out", plan=plan
     )
@@ -501,7 +496,7 @@ def check_solved(arguments: argparse.Namespace, plan: str) -> None:
 
 @contextlib.contextmanager
 def searching(arguments: argparse.Namespace, *, keeps: bool = True) -> Iterator[dict[str, Any]]:
-    """Yield the options of a search with time left and a progress line; errors name the graph, or -O."""
+    """Yield the options of a search, with remaining time and a progress line; errors name the graph, or -O."""
     own = {name: getattr(arguments, name) for name in OF_SEARCH if name in arguments}
     remedy = "; leave out --inference" if getattr(arguments, "inference", False) else ""
     with progress_line(keeps=keeps) as progress, _options(arguments), naming(getattr(arguments, "graph", ""), remedy):
@@ -511,14 +506,14 @@ def searching(arguments: argparse.Namespace, *, keeps: bool = True) -> Iterator[
 
 @contextlib.contextmanager
 def search_clock(arguments: argparse.Namespace) -> Iterator[Clock]:
-    """Yield the clock of a search that takes one, with a progress line."""
+    """Yield the clock of a search, with a progress line."""
     with progress_line() as progress:
         yield Clock(time_left(arguments.time_limit, arguments.started), progress)
 
 
 @contextlib.contextmanager
 def naming(file: str, remedy: str = "") -> Iterator[None]:
-    """Prefix errors of a graph with its file, unless they are about an option."""
+    """Prefix errors about a graph with its file, unless they are about an option."""
     try:
         yield
     except GraphError as error:
@@ -529,7 +524,7 @@ def naming(file: str, remedy: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def _options(arguments: argparse.Namespace) -> Iterator[None]:
-    """Attribute errors of a solver with options to -O."""
+    """Attribute errors of a solver that got options to -O."""
     try:
         yield
     except (ArgumentError, ArgumentTypeError) as error:
@@ -542,7 +537,7 @@ def _options(arguments: argparse.Namespace) -> Iterator[None]:
 
 
 def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
-    """Return the steps of a schedule of `count`; None for all."""
+    """Return the chosen range of a schedule's `count` steps; None for all."""
     if arguments.steps is None:
         return None
     from remat_algos.schedule.views import step_remedy
@@ -555,10 +550,10 @@ def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
 
 
 def owner_of_output(arguments: argparse.Namespace) -> str | None:
-    """Return the option whose output takes standard output, if any; check that there is one, and files to write."""
+    """Return the option that writes to standard output, if any; RematError for two of them, or files in conflict."""
     plot, picture, output = (getattr(arguments, name, None) for name in ("plot", "picture", "output"))
     if picture is not None and plot is None:
-        raise RematError("--picture {picture} goes with --plot; give a file, or - for text", picture=picture)
+        raise RematError("--picture {picture} needs --plot; give a file, or - for text", picture=picture)
     owners = ["--td -"] if getattr(arguments, "td", None) == TEXT else []
     owners += ["--plot -"] if plot == TEXT else []
     owners += ["--json"] if arguments.json else []
@@ -584,7 +579,7 @@ def owner_of_output(arguments: argparse.Namespace) -> str | None:
 
 
 def check_overwrite(arguments: argparse.Namespace, written: str | Path) -> None:
-    """Check that the command does not read the file that it writes."""
+    """Raise RematError if the command reads the file that it writes."""
     from remat_algos.formats.graph_files import files_read
 
     graph = getattr(arguments, "graph", None)

@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from remat_algos.errors import BackendError
-from remat_algos.wording import first_line
+from remat_algos.wording import first_line, install_command
 
 BACKENDS = ("numpy", "cupy")
 CUDA_PARTS = "install the missing parts of CUDA: python -m pip install 'cupy-cuda13x[ctk]' (or cuda12x)"
@@ -53,7 +53,7 @@ def _cupy() -> tuple[Any, str | None]:
             cupy = importlib.import_module("cupy")
     except Exception as error:  # broken installations raise anything
         if isinstance(error, ImportError) and error.name == "cupy":
-            return None, "CuPy is not installed; run python -m pip install 'remat_algos[cuda12]' (or cuda13)"
+            return None, f"CuPy is not installed; run {install_command('cuda12')} in a checkout (or cuda13)"
         reason = first_line(error)
         return None, f"CuPy cannot be loaded ({reason}); install it again for the CUDA version of this machine"
     try:

@@ -1,6 +1,7 @@
-"""Graphs drawn with attributes on nodes and edges, as in GraphML and DOT; attributes are columns of the tables.
+"""Graphs with attributes on nodes and edges, as in GraphML and DOT; attributes have the names of table columns.
 
-A node has the attributes of its first value; each further value is a node of its own, with `value_of`.
+A node has the attributes of its first value. Each other value is a drawn node of its own, with the attribute
+`value_of`.
 """
 
 import json
@@ -40,12 +41,13 @@ from remat_algos.wording import quoted
 
 NODE_ATTRIBUTES: Known = {
     **{name: others for name, others in NODE_COLUMNS.items() if name not in ("id", "memory")},
-    "memory": tuple(name for name in NODE_COLUMNS["memory"] if name != "size"),  # which is one of the picture's
+    # `size` is the size of a drawn node.
+    "memory": tuple(name for name in NODE_COLUMNS["memory"] if name != "size"),
     **{"value": (), "value_of": (), "saved": ()},
 }
 """Node attributes in files of drawn graphs."""
 DATA_ATTRIBUTES: Known = {**NODE_ATTRIBUTES, "memory": NODE_COLUMNS["memory"]}
-"""Node attributes of networkx, where `size` is not a drawing's."""
+"""Node attributes of networkx, where `size` can mean bytes."""
 EDGE_ATTRIBUTES: Known = {"saved": ()}
 GRAPH_ATTRIBUTES: Known = {"compute_unit": (), "compute_scale": (), "derivation": ()}
 
@@ -54,7 +56,7 @@ Texts = dict[str, str]
 
 @dataclass(slots=True)
 class Drawing:
-    """Nodes by id, and edges (u, v), each with attributes, in the order of the file; attributes of the graph."""
+    """Nodes by id and edges (u, v), each with attributes, in the order of the file; and attributes of the graph."""
 
     nodes: dict[str, Record] = field(default_factory=dict)
     edges: list[tuple[str, str, Record]] = field(default_factory=list)
@@ -62,27 +64,27 @@ class Drawing:
 
 
 def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool = True) -> Tables:
-    """Rows from a drawing; unknown attributes are `ignored`, with one notice. In networkx' `data`, `size` is memory."""
+    """Convert a drawing to rows; unknown attributes are ignored, with one notice. With `data`, `size` may be memory."""
     names = list(drawing.nodes)
     used = {name for record in drawing.nodes.values() for name in record}
     sized = any(means(name, "memory", NODE_ATTRIBUTES) for name in used)
     attributes = DATA_ATTRIBUTES if data and not sized else NODE_ATTRIBUTES
     reader = _AttributeReader(source)
-    records = reader.known(list(drawing.nodes.values()), attributes, lambda i: f"node {quoted(names[i])}")
+    records = reader.texts(list(drawing.nodes.values()), attributes, lambda i: f"node {quoted(names[i])}")
     nodes = dict(zip(names, records, strict=True))
     of_nodes = {name: column for name, column in OF_NODES.items() if name != "size" or attributes is DATA_ATTRIBUTES}
-    given = {column for texts in records for column in texts}
-    elsewhere = {"nodes": {name: column for name, column in of_nodes.items() if column not in given}}
-    # an edge from a node to its own value is only drawn
+    present = {column for texts in records for column in texts}
+    elsewhere = {"nodes": {name: column for name, column in of_nodes.items() if column not in present}}
+    # An edge from a node to its own value is no read.
     ends = [(u, v) for u, v, _ in drawing.edges if nodes.get(v, {}).get("value_of") != u]
     records = [record for u, v, record in drawing.edges if nodes.get(v, {}).get("value_of") != u]
-    edge_texts = reader.known(
+    edge_texts = reader.texts(
         records, EDGE_ATTRIBUTES, lambda i: "edge {} -> {}".format(*map(quoted, ends[i])), elsewhere
     )
     edges = [{"src": u, "dst": v, **texts} for (u, v), texts in zip(ends, edge_texts, strict=True)]
     ignored = list(reader.ignored)
-    (graph,) = reader.known([drawing.graph], GRAPH_ATTRIBUTES, lambda _: "the graph")
-    rows, values = _apart(nodes)
+    (graph,) = reader.texts([drawing.graph], GRAPH_ATTRIBUTES, lambda _: "the graph")
+    rows, values = _separated(nodes)
     tables = rows_of(
         ColumnTable.of_records(rows, source, NODE_COLUMNS, "node"),
         ColumnTable.of_records(edges, source, EDGE_COLUMNS, "edge"),
@@ -97,23 +99,23 @@ def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool
 
 
 def means(name: str, column: str, attributes: Known = DATA_ATTRIBUTES) -> bool:
-    """True if a name means a column, with or without a unit."""
+    """True if a name, with or without a unit, means a column."""
     try:
         meaning = meaning_of(name, aliases(attributes))
-    except ValueError:  # a size in an unknown unit
+    except ValueError:  # unknown unit
         return column in SIZES
     return meaning is not None and meaning.column == column
 
 
 class _AttributeReader:
-    """Reads attributes: their texts by column, units of costs included, and the unknown ones."""
+    """Reads attributes as texts by column; collects the units of costs, and unknown attributes."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.costs: set[Meaning] = set()
         self.ignored: dict[str, None] = {}
 
-    def known(
+    def texts(
         self,
         records: Sequence[Record],
         attributes: Known,
@@ -122,7 +124,7 @@ class _AttributeReader:
     ) -> list[Texts]:
         names = dict.fromkeys(name for record in records for name in record)
         meaning_by_name = meanings(self.source, names, attributes, "attribute")
-        found: list[Texts] = []
+        rows: list[Texts] = []
         for i, record in enumerate(records):
             texts: Texts = {}
             for name, entry in record.items():
@@ -136,16 +138,16 @@ class _AttributeReader:
                 texts[meaning.column] = with_unit(text, meaning.unit) if meaning.column in SIZES else text
                 if meaning.column in COSTS and text.strip():
                     self.costs.add(meaning)
-            found.append(texts)
+            rows.append(texts)
         unknown = [name for name, meaning in meaning_by_name.items() if meaning is None]
-        present = {column for texts in found for column in texts}
+        present = {column for texts in rows for column in texts}
         check_unknown(self.source, unknown, attributes, present, elsewhere or {}, "attribute")
         self.ignored.update(dict.fromkeys(unknown))
-        return found
+        return rows
 
 
-def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
-    """Rows of nodes, and rows of values for nodes whose own row cannot describe them."""
+def _separated(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
+    """Separate rows of nodes from rows of values, for nodes whose own row cannot describe their values."""
     extra: dict[str, list[Texts]] = {}
     for key, texts in nodes.items():
         if texts.get("value_of"):
@@ -160,7 +162,8 @@ def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
         if key in extra or row.get("value") or row.get("saved"):
             first = {column: row.pop(column) for column in (*VALUE_CELLS, "saved") if column in texts}
             values += [{"node": key, "name": row.get("value", ""), **first}, *extra.pop(key, ())]
-    values += [value for lost in extra.values() for value in lost]  # unknown node: the reader reports it
+    # Values of unknown nodes: the reader reports them.
+    values += [value for orphans in extra.values() for value in orphans]
     for value in values:
         if "memory" in value:
             value["memory_bytes"] = value.pop("memory")
@@ -183,14 +186,14 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
 
 
 def drawing_of(tables: Tables) -> Drawing:
-    """Return a drawing of all rows; views and further values have an edge from what they belong to."""
+    """Convert rows to a drawing; a view has an edge from its base, an extra value from its node."""
     records = records_of(tables, (tables.compute_scale or 1) if scale_shows(tables) else 1)
     values: dict[str, list[Record]] = {}
     for record in records.values:
         values.setdefault(record["node"], []).append(record | {"memory": record.get("memory_bytes", "")})
     drawing = Drawing(graph=_graph_attributes(tables))
     belongs: list[tuple[str, str]] = []
-    node_of: dict[str, str] = {}  # first values not named after their nodes
+    node_of: dict[str, str] = {}
     for record in records.nodes:
         name = record["name"]
         first, *others = values.get(name, [{}])
@@ -211,7 +214,7 @@ def drawing_of(tables: Tables) -> Drawing:
 
 
 def _attributes(record: Record, attributes: Known) -> Record:
-    """Return the attributes of a record, in the order of the documentation, without empty ones."""
+    """Return the nonempty attributes of a record, in the order of the documentation."""
     return {name: record[name] for name in attributes if name != "name" and record.get(name, "") != ""}
 
 

@@ -1,4 +1,4 @@
-"""CSV tables for allocation: buffers (id, lower, upper, size, arena, offset), and what may work in place."""
+"""CSV tables for allocation: buffers (id, lower, upper, size, arena, offset), and in-place operations."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from remat_algos.ir.arrays import LARGEST_SUM
 COLUMNS = ("id", "lower", "upper", "size")
 FIXED = ("offset", "arena")
 REFUSED = {
-    "alignment": "all buffers have one: give the largest (alignment=N of pack, or --alignment N) and remove the column",
-    "gaps": "a buffer keeps its bytes from lower to upper: give each part a row of its own, or remove the column",
+    "alignment": "all buffers share one: set the largest (alignment=N of pack, or --alignment N) and remove the column",
+    "gaps": "a buffer has its bytes from lower to upper: give each part its own row, or remove the column",
 }
-"""Columns of other tools that change what an allocation is, and are not supported; with the remedy."""
+"""Columns of other tools that would change the problem and are not supported, with remedies."""
 MEANINGLESS = {"alignment": ("", "1"), "gaps": ("",)}
-"""Cells of these columns that ask for nothing."""
+"""Cells of these columns without effect."""
 
 
 @checked_arguments
@@ -33,19 +33,19 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     Parameters
     ----------
     path : path
-        A CSV file of columns id, lower, upper and size, in any order. A number in a column offset is the first byte of
-        a buffer that must lie there, from the start of its arena; one in a column arena is the arena it must be in.
+        CSV file with the columns id, lower, upper and size, in any order. A number in the optional column offset fixes
+        the first byte of the buffer in its arena; a number in the optional column arena fixes its arena.
 
     Returns
     -------
     Buffers
-        In the order of the rows, named by their ids. A file by `write_allocation` is read with all addresses fixed, as
-        the same allocation. Without its columns offset and arena all are free again.
+        Buffers in the order of the rows, named by their ids. In a file from `write_allocation` all addresses are fixed;
+        remove its columns offset and arena to allocate the buffers again.
 
     Raises
     ------
     AllocationError
-        One sentence with file, line and remedy; also if the file gives an alignment or gaps of single buffers.
+        If the file is invalid, or has an alignment or gaps of single buffers.
 
     Examples
     --------
@@ -57,8 +57,8 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     (('x', 'y'), 96)
     """
     with faults_as(AllocationError):
-        known = dict.fromkeys((*COLUMNS, *FIXED, *REFUSED), ())
-        return _buffers(read_table(read_text(path), Path(path).name, known, COLUMNS))
+        columns = dict.fromkeys((*COLUMNS, *FIXED, *REFUSED), ())
+        return _buffers(read_table(read_text(path), Path(path).name, columns, COLUMNS))
 
 
 def _buffers(table: ColumnTable) -> Buffers:
@@ -75,7 +75,7 @@ def _buffers(table: ColumnTable) -> Buffers:
         if end <= begin:
             empty = "buffer {name!r}, {begin} to {end}, ends "
             empty += "before it begins" if end < begin else "with its first step"
-            empty += "; upper is the first step without it, above lower"
+            empty += "; upper must be above lower: it is the first step without the buffer"
             table.fail(row, empty, name=name, begin=begin, end=end)
         lines[name] = table.line(row)
     if sum(size) >= LARGEST_SUM:
@@ -93,14 +93,14 @@ def _buffers(table: ColumnTable) -> Buffers:
 
 @checked_arguments
 def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.PathLike[str]) -> None:
-    """Write buffers with their addresses, whole or not at all.
+    """Write buffers with their addresses; on failure nothing is written.
 
     Parameters
     ----------
     allocation : Allocation or SplitAllocation
     path : path
-        CSV file to write, with columns id, lower, upper, size and offset, and arena if there are several; buffers
-        without names are numbered. A buffer that another is written over ends where that one begins.
+        CSV file with the columns id, lower, upper, size and offset, and arena if there are several. Buffers without
+        names are numbered. A buffer that is overwritten in place ends where the overwriting buffer begins.
 
     Raises
     ------
@@ -128,13 +128,13 @@ def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.Pa
 
 @checked_arguments
 def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ...] | str | None]:
-    """Return a table for `find_overwrites` from a CSV file of columns op and read, or value and over, or all four.
+    """Read a table for `find_overwrites` from a CSV file with the columns op and read, value and over, or all four.
 
     Parameters
     ----------
     path : path
-        In a row `op,read` the read is a place from 0, or `none`; several rows of an operation are tried in their order.
-        In a row `value,over` both are names of values.
+        In a row `op,read`, read is a position from 0 that the operation may overwrite, or `none`; several rows of an
+        operation are tried in their order. In a row `value,over` both are names of values.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
     Raises
     ------
     AllocationError
-        One sentence with file, line and remedy.
+        If the file is invalid.
 
     Examples
     --------
@@ -167,25 +167,26 @@ def _in_place(cells: ColumnTable) -> dict[str, int | tuple[int, ...] | str | Non
     for row, (op, read, value, over) in enumerate(rows):
         name = op or value
         if bool(op or read) == bool(value or over) or not name:
-            cells.fail(row, "a row has an op and its read, or a value and what it is written over")
+            cells.fail(row, "expected an op and its read, or a value and the value that it is written over")
         if value and not over:
-            cells.fail(row, "{value!r} is written over nothing; name a value under over", value=value)
+            cells.fail(row, "{value!r} has nothing in column over; name the value that it is written over", value=value)
         if op and read.lower() != "none" and not (read.isascii() and read.isdecimal() and len(read) < 10):
-            cells.fail(row, "read of {op!r} is {read!r}; write a place from 0, or none", op=op, read=read)
+            cells.fail(row, "read of {op!r} is {read!r}; write a position from 0, or none", op=op, read=read)
         place = None if value or read.lower() == "none" else int(read)
         before = table.get(name)
         places = (before,) if isinstance(before, int) else before
         if name not in table:
             table[name] = over if value else place
         elif place is None or not isinstance(places, tuple) or place in places:
-            cells.fail(row, "{name!r} is there already; give each value or place one row, none alone", name=name)
+            repeated = "{name!r} already has a row; give each value or position one row, and none its only row"
+            cells.fail(row, repeated, name=name)
         else:
             table[name] = (*places, place)
     return table
 
 
 def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequence[int]:
-    """Whole numbers from 0 to below 2**53; -1 for empty cells and for -1 itself if the column is optional."""
+    """Parse whole numbers from 0 to below 2**53; in an optional column empty cells and -1 are -1."""
     numbers = []
     for row, text in enumerate(table.texts(column)):
         if optional and text in ("", "-1"):

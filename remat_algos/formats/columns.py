@@ -1,4 +1,4 @@
-"""Rows of texts under named columns: the meaning of names, cells as numbers, and errors that name the place."""
+"""Tables of texts with named columns: meanings of names, cells as numbers, and errors with their location."""
 
 import contextlib
 import re
@@ -14,7 +14,7 @@ SIZES = frozenset(("memory", "memory_bytes", "workspace", "grad_memory", "grad_w
 COSTS = frozenset(("compute", "grad_compute"))
 
 SIZE_UNITS = {"b": "", "byte": "", "bytes": ""} | {f"{x}{i}b": f"{x}{i}b" for x in "kmgtpe" for i in ("", "i")}
-"""Units of sizes in lower case, as `parse_bytes` reads them."""
+"""Units of sizes that `parse_bytes` reads, in lower case."""
 _WORK_UNITS = {
     f"{prefix.lower()}{word}": f"{prefix}{unit}"
     for prefix in ("", *"kMGTPE")
@@ -31,25 +31,25 @@ COST_UNITS = _WORK_UNITS | {
     }.items()
     for word in words.split()
 }
-"""Units of costs in lower case, to `compute_unit`."""
+"""Units of costs in lower case, mapped to their `compute_unit`."""
 
 _BRACKETS = re.compile(r"(.*?)[\s_-]*[(\[]\s*(?:in\s+)?([^()\[\]]+?)\s*[)\]]", re.IGNORECASE)
 
 
 class Meaning(NamedTuple):
-    """A column, and the unit in its name, or ""."""
+    """A column, and the unit in its name or ""."""
 
     column: str
     unit: str = ""
 
 
 def plain(name: str) -> str:
-    """Return the name of a column in lower case, with underscores between its words."""
+    """Normalize the name of a column: lower case, with underscores between words."""
     return re.sub(r"[\s-]", "_", name.strip().lower())
 
 
 def split_unit(name: str) -> tuple[str, str, bool]:
-    """Split a name such as "Peak Memory (MB)" or "time_ms": plain name, unit, and whether the unit is in brackets."""
+    """Split a name such as "Peak Memory (MB)" or "time_ms" into (plain name, unit, is the unit in brackets)."""
     bracketed = _BRACKETS.fullmatch(name.strip())
     if bracketed is not None:
         return plain(bracketed[1]), bracketed[2], True
@@ -58,15 +58,16 @@ def split_unit(name: str) -> tuple[str, str, bool]:
 
 
 def _spellings(name: str) -> list[str]:
-    """Return a name, and the name without a known unit."""
+    """Return a name, and if it ends in a known unit the name without it."""
     base, unit, _ = split_unit(name)
     return [name, base] if unit.lower() in SIZE_UNITS or unit.lower() in COST_UNITS else [name]
 
 
 def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
-    """The meaning of a name, given the columns of plain names; None if unknown.
+    """Return the meaning of a name, where `column_of` maps plain names to columns; None if it is unknown.
 
-    A cost may have any unit ("Time [us]", "GFLOPs"); ValueError for a size whose unit in brackets is not one of bytes.
+    A cost may have any unit ("Time [us]", "GFLOPs"). ValueError for a size with a unit in brackets that is not a unit
+    of bytes.
     """
     word = plain(name)
     if word in column_of:
@@ -87,15 +88,15 @@ def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
 
 
 def with_unit(text: str, unit: str) -> str:
-    """Return a size with the unit of its column, unless it has its own or is empty or -1."""
+    """Append the unit of a column to a size, unless the size has its own unit, is empty, or is -1."""
     return f"{text} {unit}" if unit and (text[-1:].isdigit() or text[-1:] == ".") and text[0] != "-" else text
 
 
 def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> str:
-    """The single unit of all costs, also if the graph has it `named`; GraphError if there are several."""
-    found = {(meaning.column, meaning.unit) for meaning in meanings if meaning.column in COSTS}
-    units = sorted({unit for _, unit in found if unit} | ({named} if named else set()))
-    bare = {column for column, unit in found if not unit and not named}
+    """Return the common unit of all costs and of the graph (`named`); GraphError if there are several units."""
+    pairs = {(meaning.column, meaning.unit) for meaning in meanings if meaning.column in COSTS}
+    units = sorted({unit for _, unit in pairs if unit} | ({named} if named else set()))
+    bare = {column for column, unit in pairs if not unit and not named}
     if len(units) > 1 or (units and "compute" in bare):
         found_units = [*units, *(["no unit"] if bare else [])]
         wrong = "{source!p}: costs are in {units!l}; give all of them in one unit"
@@ -117,24 +118,25 @@ FLAGS = {
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
-_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}(?![\d.,eE])")  # ambiguous: may be a decimal
+# Ambiguous: a decimal, or thousands with a separator.
+_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}(?![\d.,eE])")
 
 SYNONYMS = {
     **dict.fromkeys(("nbytes", "footprint", "bytesize"), "memory"),
     **dict.fromkeys(("duration", "latency", "runtime", "elapsed", "macs"), "compute"),
 }
-"""Words that are not names of columns, but mean one."""
+"""Words that suggest a column but are not accepted as its name."""
 
 Known = Mapping[str, tuple[str, ...]]
-"""Columns, each with its aliases."""
+"""Aliases of each column."""
 
 
 @dataclass(slots=True, eq=False)
 class ColumnTable:
-    """The cells of some rows, by column: without white space around them, "" where empty.
+    """Cells of rows, by column, without surrounding white space; empty cells are "".
 
     Messages name the line of a row in the file, or without `lines` its `noun` and name. `header` has the names of the
-    columns as the file has them, `units` those in these names.
+    columns in the file, `units` the units in these names.
     """
 
     source: str
@@ -148,10 +150,10 @@ class ColumnTable:
 
     @classmethod
     def of_records(cls, records: Sequence[Mapping[str, str]], source: str, known: Known, noun: str) -> "ColumnTable":
-        found = {key for record in records for key in record}
+        present = {key for record in records for key in record}
         return cls(
             source,
-            {column: [record.get(column, "").strip() for record in records] for column in known if column in found},
+            {column: [record.get(column, "").strip() for record in records] for column in known if column in present},
             noun=noun,
         )
 
@@ -162,7 +164,7 @@ class ColumnTable:
         return column in self.columns
 
     def line(self, row: int) -> int:
-        """Return the line of a row, 0 if it has none."""
+        """Return the line of a row; 0 if it has none."""
         return self.lines[row] if self.lines is not None else 0
 
     def fail(self, row: int, template: str, **fields: Any) -> NoReturn:
@@ -172,34 +174,34 @@ class ColumnTable:
         raise fault(self.source, template, where=f"{self.noun} {ends or quoted(self._name(row))}", **fields)
 
     def texts(self, column: str) -> list[str]:
-        """Cells without the white space around them; empty if the column is missing."""
+        """Return the cells of a column; "" for each row if the column is missing."""
         return self.columns.get(column) or [""] * len(self)
 
     def flags(self, column: str) -> list[bool | None]:
-        """0 and 1 from digits or words; None for empty cells."""
+        """Parse a column of flags, written as digits or words; None for empty cells."""
         return self._looked_up(column, FLAGS, "write 0 or 1")
 
     def marks(self) -> list[int]:
-        """Marks as numbers, from keep and recompute."""
+        """Parse the column of marks, keep and recompute, to numbers."""
         return self._looked_up("mark", MARKS, "write keep, recompute or nothing")
 
     def numbers(self, column: str, default: Any = None) -> list[Any]:
-        """Whole numbers and decimals; the default for empty cells."""
+        """Parse a column of whole numbers and decimals; empty cells get the default."""
         return self._numbers(column, default, cost_of)
 
     def sizes(self, column: str, default: Any = None) -> list[Any]:
-        """Bytes, with an optional unit; the default for empty cells."""
+        """Parse a column of bytes with optional units; empty cells get the default."""
         return self._numbers(column, default, size_of)
 
     def _looked_up(self, column: str, meanings: Mapping[str, Any], remedy: str) -> list[Any]:
         if column not in self.columns:
             return [meanings[""]] * len(self)
-        found = [meanings.get(text.lower(), meanings) for text in self.columns[column]]
-        if meanings in found:
-            row = found.index(meanings)
+        results = [meanings.get(text.lower(), meanings) for text in self.columns[column]]
+        if meanings in results:
+            row = results.index(meanings)
             what = "{column} of {name!r} is {cell!r}; {remedy!w}"
             self.fail(row, what, column=column, name=self._name(row), cell=self.columns[column][row], remedy=remedy)
-        return found
+        return results
 
     def _numbers(self, column: str, default: Any, read: Reading) -> list[Any]:
         if column not in self.columns:
@@ -212,20 +214,19 @@ class ColumnTable:
             texts = [with_unit(text, self.units[column]) for text in texts]
         joined = "".join(texts)
         try:
-            if "_" in joined or not joined.isascii():  # int() accepts these
+            if "_" in joined or not joined.isascii():  # int() accepts more
                 raise ValueError
             return [int(text) if text else default for text in texts]
-        except ValueError:  # a decimal or a unit among them
+        except ValueError:  # there are decimals or units
             return [self._number(row, column, text, default, read) for row, text in enumerate(texts)]
 
     def _check_thousands(self, column: str, texts: Sequence[str]) -> None:
-        """Refuse 1.024 and 1,024, which may be 1024 or a little more than 1, in a table with decimal commas."""
+        """Raise GraphError for 1.024 and 1,024 in a table with decimal commas: they may mean 1024 or about 1."""
         for row, text in enumerate(texts):
             if _THOUSANDS.match(text):
                 self.fail(
                     row,
-                    "{column} of {name!r} is {cell!r}, a decimal or a mark between thousands; "
-                    "write {whole}, or {decimal} for the decimal",
+                    "{column} of {name!r} is {cell!r}, which is ambiguous; write {whole}, or {decimal} for the decimal",
                     column=column,
                     name=self._name(row),
                     cell=text,
@@ -247,12 +248,12 @@ class ColumnTable:
 
 
 def aliases(known: Known) -> dict[str, str]:
-    """Mapping of every name of a column to the column."""
+    """Map every name of a column to the column."""
     return {alias: column for column, others in known.items() for alias in (column, *others)}
 
 
 def fault(source: str, template: str, line: int = 0, where: str = "", **fields: Any) -> GraphError:
-    """GraphError in a file, at a line or another place if one is given."""
+    """Return a GraphError about a file, with the line or other location."""
     if line:
         return GraphError("{source!p}, line {line}: " + template, source=source, line=line, **fields)
     if where:
@@ -262,7 +263,7 @@ def fault(source: str, template: str, line: int = 0, where: str = "", **fields: 
 
 @contextlib.contextmanager
 def faults_as(kind: type[RematError]) -> Iterator[None]:
-    """Raise GraphErrors of readers as errors of another class."""
+    """Convert GraphErrors of readers to errors of another class."""
     try:
         yield
     except GraphError as error:
@@ -276,15 +277,15 @@ def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> No
 
 
 def meanings(source: str, names: Iterable[str], known: Known, what: str, **place: Any) -> dict[str, Meaning | None]:
-    """The meaning of each name, None if unknown; `place` is the line or other place that a GraphError names."""
+    """Return the meaning of each name, None if unknown; `place` is the location for a GraphError."""
     column_of = aliases(known)
-    found: dict[str, Meaning | None] = {}
+    by_name: dict[str, Meaning | None] = {}
     for name in names:
         try:
-            found[name] = meaning_of(name, column_of)
+            by_name[name] = meaning_of(name, column_of)
         except ValueError as error:
             raise fault(source, "{what} `{name}`: {error!w}", **place, what=what, name=name, error=error) from error
-    return found
+    return by_name
 
 
 def check_unknown(
@@ -297,19 +298,20 @@ def check_unknown(
     line: int = 0,
     where: str = "",
 ) -> None:
-    """Raise GraphError for an unknown name that is known `elsewhere` (plain names to columns, by place) or misspelt.
+    """Raise GraphError for an unknown name that belongs `elsewhere` (owner -> plain name -> column) or is misspelt.
 
-    Misspelt: up to two letters from a missing column, one letter if the name has five letters or fewer.
+    A name counts as misspelt if its edit distance to a missing column is at most two, or one if the name has at most
+    five letters.
     """
     for name in unknown:
         for owner, column_of in elsewhere.items():
             if meaning_of(name, column_of) is not None:
-                lost = "{what} `{name}` belongs to {owner!p}; give it there, or remove it"
-                raise fault(source, lost, line, where, what=what, name=name, owner=owner)
+                misplaced = "{what} `{name}` belongs to {owner!p}; give it there, or remove it"
+                raise fault(source, misplaced, line, where, what=what, name=name, owner=owner)
     names = {
         name: column
         for column, others in known.items()
-        # `id` and `name` stand for each other
+        # A table needs only one of `id` and `name`.
         if column not in present and not (column == "id" and "name" in present)
         for name in (column, *others)
     }
@@ -321,13 +323,13 @@ def check_unknown(
 
 
 def _near(word: str, name: str) -> bool:
-    """True if a word looks like a misspelt name, or means the same elsewhere."""
+    """True if a word looks like a misspelt name, or is a synonym of it."""
     allowed = 2 if min(len(name), len(word)) > 5 else 1 if len(name) > 3 else 0
     return SYNONYMS.get(word.lower()) == name or 0 < _distance(word, name, allowed) <= allowed
 
 
 def _distance(a: str, b: str, limit: int) -> int:
-    """Edit distance of two words, with swaps; any number above `limit` if it exceeds that."""
+    """Edit distance of two words, including swaps of neighbouring letters; exact only up to `limit`."""
     if abs(len(a) - len(b)) > limit:
         return limit + 1
     before, row = [0] * (len(b) + 1), list(range(len(b) + 1))

@@ -22,12 +22,13 @@ from remat_algos.ir.tables import Tables
 
 _QUOTED = re.compile(r'"[^"]*"')
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?[,;\t ]*(?=\r?\n)', re.IGNORECASE)
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # begins a formula in a spreadsheet, unless a mark precedes it
+# Spreadsheets interpret such a cell as a formula, unless an apostrophe precedes it.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def parse(nodes: tuple[str, str], edges: ColumnTable, values: tuple[str, str] | None) -> Tables:
-    """Rows from a table of edges and the other tables, each as (text, name of its file)."""
+    """Parse the tables of a graph; `nodes` and `values` are (text, file name)."""
     node_table = read_table(*nodes, NODE_COLUMNS, ("name",), {"the table of edges or of values": {"saved": "saved"}})
     if values is None:
         return rows_of(node_table, edges)
@@ -36,7 +37,7 @@ def parse(nodes: tuple[str, str], edges: ColumnTable, values: tuple[str, str] | 
 
 
 def parse_edges(text: str, source: str) -> Tables:
-    """Rows of size and cost 1 from a table of edges without others."""
+    """Parse a table of edges without other tables; sizes and costs are 1."""
     edges = read_edges(text, source)
     pairs = list(zip(edges.texts("src"), edges.texts("dst"), strict=True))
     for row, pair in enumerate(pairs):
@@ -46,7 +47,7 @@ def parse_edges(text: str, source: str) -> Tables:
 
 
 def read_edges(text: str, source: str) -> ColumnTable:
-    """Return the table of edges; GraphError without columns for both ends."""
+    """Parse a table of edges; GraphError without columns for both ends."""
     return read_table(text, source, EDGE_COLUMNS, ("src", "dst"), {"the table of nodes (--nodes FILE)": OF_NODES})
 
 
@@ -57,9 +58,9 @@ def read_table(
     required: Sequence[str] = (),
     elsewhere: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ColumnTable:
-    """The cells of a CSV text under its header; unknown columns are ignored with one notice.
+    """Parse a CSV text with a header; unknown columns are ignored with one notice.
 
-    GraphError if a required column is missing (an id serves as a name), or a column belongs `elsewhere`.
+    GraphError if a required column is missing (an id can replace a name), or a column belongs `elsewhere`.
     """
     text, mark = without_separator_line(text)
     mark = mark or separator(text)
@@ -71,7 +72,7 @@ def read_table(
     if len(header) == 1 and any(other in header[0] for other in "| "):
         raise fault(source, "separate the columns by commas, semicolons or tabs", line=1)
     meaning = meanings(source, header, known, "column", line=1)
-    names = [found and found.column for found in map(meaning.get, header)]
+    names = [each and each.column for each in map(meaning.get, header)]
     for i, name in enumerate(names):
         if name is not None and name in names[:i]:
             first = header[names.index(name)]
@@ -95,24 +96,24 @@ def read_table(
         for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)
         if name is not None
     }
-    units = {found.column: found.unit for found in meaning.values() if found is not None and found.unit}
+    units = {each.column: each.unit for each in meaning.values() if each is not None and each.unit}
     return ColumnTable(source, columns, lines, header=header, decimal_comma=mark == ";", units=units, ignored=unknown)
 
 
 def without_separator_line(text: str) -> tuple[str, str]:
-    """Empty Excel's `sep=X` first line; (remaining text, X), or (text, "") if there is none."""
-    found = _SEPARATOR_LINE.match(text)
-    return (text[found.end() :], found[1]) if found is not None else (text, "")
+    """Blank Excel's first line `sep=X`; return (text, X), or (text, "") if there is no such line."""
+    match = _SEPARATOR_LINE.match(text)
+    return (text[match.end() :], match[1]) if match is not None else (text, "")
 
 
 def separator(text: str) -> str:
-    """Return the separator of a table, by its first line: comma, semicolon or tab."""
+    """Guess the separator of a table from its first line: comma, semicolon or tab."""
     first = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
     return max(",;\t", key=first.count)
 
 
 def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]]:
-    """Return the non-blank rows, and the line on which each ends."""
+    """Return the nonempty rows, and the line on which each ends."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     rows, lines = [], []
     try:
@@ -128,7 +129,7 @@ def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]
 
 
 def dump(tables: Tables) -> dict[str, str]:
-    """Texts of the tables "nodes", "edges", and "values" if a node has several or named ones; without empty columns."""
+    """Return the texts of the tables, without empty columns; "values" only if a node has several or named values."""
     records = records_of(tables, tables.compute_scale or 1)
     texts = {
         "nodes": _text(records.nodes, ["name", "memory", "compute"]),
@@ -153,14 +154,14 @@ def _text(rows: Sequence[dict[str, Any]], always: Sequence[str]) -> str:
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A CSV text; a mark precedes a cell that a spreadsheet would take for a formula, and readers here remove it."""
+    """Format a CSV text; an apostrophe protects cells that look like formulas, and `read_table` removes it."""
     out = io.StringIO()
     write_table(out, columns, rows)
     return out.getvalue()
 
 
 def write_table(out: TextIO, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a CSV text row by row, as `table_text` returns it."""
+    """Write a CSV text row by row, in the format of `table_text`."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([_marked(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)

@@ -1,4 +1,4 @@
-"""Graph files: the one entry to all their formats, recognized by content; tables are several files."""
+"""Reading and writing graph files; formats are recognized by content, and tables consist of several files."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from remat_algos.zoo.network import Network
 
 KINDS = ("nodes", "edges", "values")
-FILES_NAMED = 2  # nodes named per note
+FILES_NAMED = 2  # names per note
 TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-TABLES = ".nodes.csv"  # ending of written tables
+TABLES = ".nodes.csv"  # selects tables for writing
 TABLE = GraphFormat("table", csv_tables.parse_edges)
 
 
@@ -44,7 +44,7 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause garbage collection, which takes half of the time for a million rows and finds nothing."""
+    """Pause garbage collection: for a million rows it takes half of the time and frees nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -56,34 +56,34 @@ def collector_paused() -> Iterator[None]:
 
 @checked_arguments
 def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None) -> ComputationGraph:
-    """Read a graph from a file of any format in docs/formats.md, or build the graph of a model.
+    """Read a graph from a file in any format of docs/formats.md, or build the graph of a model.
 
     Parameters
     ----------
     path : path
-        A text `model:NAME`, with options as in "model:resnet50?batch=96", names a model (docs/zoo.md). Else
-        `X.nodes.csv` (with `X.edges.csv` and, if there, `X.values.csv` beside it), a list of edges `u v` or a table
-        with columns src and dst, JSON (that of networkx too), npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt` of the
-        lower-set authors; each of them may be compressed with gzip. ONNX and StableHLO where their library is
-        installed; lengths of a model's open dimensions stand behind its name, `model.onnx?batch=8`.
+        A model, "model:NAME" with options as in "model:resnet50?batch=96" (docs/zoo.md), or a file: tables
+        (`X.nodes.csv` with `X.edges.csv` and optionally `X.values.csv` in the same folder), an edge list of lines
+        `u v`, a table with columns src and dst, JSON (also of networkx), npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt`
+        of the lower-set authors; all of them may be compressed with gzip. ONNX and StableHLO need their libraries;
+        lengths of open dimensions follow the file name: `model.onnx?batch=8`.
     nodes : path, optional
-        For a list of edges or PACE: the table that gives its nodes sizes and costs.
+        Table with sizes and costs of the nodes of an edge list or PACE file.
 
     Returns
     -------
     ComputationGraph
-        A value without a size in the file counts as 1 byte, a node without a cost as 1.
+        A value without a size counts as 1 byte, a node without a cost as 1.
 
     Warns
     -----
     GraphWarning
-        If some have a size or a cost in the file, and others have none; if none has a size, but there are columns, keys
-        or attributes of other names.
+        If only some values or nodes have a size or cost, or if no value has a size but the file has unknown columns,
+        keys or attributes.
 
     Raises
     ------
     GraphError
-        One sentence with file, line, node and remedy.
+        If the file cannot be read as a graph; the message has file, line, node and remedy.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
 
 
 class _Note(NamedTuple):
-    """A clause about figures missing from a file; `doubtful` if other nodes have them, or columns of unknown names."""
+    """A clause about missing sizes or costs; `doubtful` if other nodes have them, or the file has unknown columns."""
 
     text: str
     doubtful: bool = False
@@ -111,7 +111,7 @@ class _Note(NamedTuple):
 def read_with_notes(
     path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None
 ) -> tuple[ComputationGraph, list[str]]:
-    """`read_graph`, with a clause for each kind of number that the file lacks."""
+    """Read a graph like `read_graph`; also return a clause for each kind of number that the file lacks."""
     graph, notes = _noted(path, nodes)
     return graph, [note.text for note in notes]
 
@@ -130,17 +130,17 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
     try:
         return _read(file, Path(nodes) if nodes is not None else None, dims)
     except GraphError as error:
-        named = [file, *([Path(nodes)] if nodes is not None else [])]
-        for each in named:
+        files = [file, *([Path(nodes)] if nodes is not None else [])]
+        for each in files:
             if (other := what_it_is(each)) is not None:
                 raise GraphError("{name!p} is {other!w}", name=each.name, other=other) from error
-        if any(shown in str(error) for each in named for shown in (_stem(each)[0], shortened_path(each))):
+        if any(shown in str(error) for each in files for shown in (_stem(each)[0], shortened_path(each))):
             raise
         raise extended(error, "{file!p}: ", file=file.name) from error
 
 
 def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> Network | None:
-    """Return the model named by a text in place of a path, or None if it is a path."""
+    """Build the model that a text names; None if the text is a path."""
     if not (isinstance(path, str) and is_reference(path)):
         return None
     if nodes is not None:
@@ -151,7 +151,7 @@ def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
 
 
 def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:
-    """Return the file, and the lengths of dimensions after its name: `model.onnx?batch=8&tokens=128`."""
+    """Split a path from the lengths of dimensions after it: `model.onnx?batch=8&tokens=128`."""
     name, mark, query = os.fspath(path).partition("?")
     if not mark or os.path.lexists(path) or not os.path.lexists(name):
         return Path(path), {}
@@ -175,34 +175,34 @@ def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[Computa
             raise GraphError(closed, name=form.name, dims=list(dims))
         form = replace(form, read=functools.partial(form.read, dims=dims))
     if nodes is not None:
-        found: Tables | ComputationGraph = _with_nodes(form, content, file.name, nodes)
+        tables: Tables | ComputationGraph = _with_nodes(form, content, file.name, nodes)
     else:
-        found = _table(content, file) if form is TABLE else _parsed(form, content, file.name)
-    if isinstance(found, ComputationGraph):
-        return found, []
-    graph = ComputationGraph.from_tables(found)
+        tables = _table(content, file) if form is TABLE else _parsed(form, content, file.name)
+    if isinstance(tables, ComputationGraph):
+        return tables, []
+    graph = ComputationGraph.from_tables(tables)
     only_edges = nodes is None and (form.edges_only or (form is TABLE and _stem(file)[1] is None))
-    return graph, _notes(found, graph, form, "--nodes or " if only_edges else "")
+    return graph, _notes(tables, graph, form, "--nodes or " if only_edges else "")
 
 
 def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | ComputationGraph:
-    """Call the reader of the format, which may be a user's."""
+    """Call the reader of a format, which may be a user's, and check its result."""
     try:
-        found = form.read(content, source)
+        result = form.read(content, source)
     except GraphError as error:
         if form is not edge_list.GRAPH_FORMAT or _ending(Path(source)) in form.endings:
             raise
-        others = "; if it is no edge list, give tables, or one of {formats!l}"
+        others = "; if it is not an edge list, give tables, or one of {formats!l}"
         raise extended(error, "", others, formats=_names()) from error
-    if isinstance(found, Tables) or (isinstance(found, ComputationGraph) and not form.edges_only):
-        return found
+    if isinstance(result, Tables) or (isinstance(result, ComputationGraph) and not form.edges_only):
+        return result
     wrong = "{source!p}: read of format {name} returned a {kind}; it must return Tables"
     wrong += "" if form.edges_only else " or a ComputationGraph"
-    raise ArgumentTypeError(wrong, source=source, name=form.name, kind=type(found).__name__)
+    raise ArgumentTypeError(wrong, source=source, name=form.name, kind=type(result).__name__)
 
 
 def _recognized(file: Path) -> tuple[GraphFormat, Any]:
-    """Return the format of a file, and its content, bytes or text."""
+    """Return the format of a file and its content, as bytes or text."""
     data = _bytes(file)
     for form in graph_formats():
         if form.binary and claims(form, data, _ending(file)):
@@ -212,11 +212,12 @@ def _recognized(file: Path) -> tuple[GraphFormat, Any]:
 
 
 def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: str) -> list[_Note]:
-    """Notes on assumed sizes and costs, and on nodes without edges."""
+    """Return notes on assumed sizes and costs, and on nodes without edges."""
     n = graph.n_nodes
     notes: list[_Note] = []
     unsized = len(tables.unsized) == n
-    other = listed(list(dict.fromkeys(tables.ignored)), 4)  # perhaps meant for a size
+    # Ignored columns may have been meant as sizes.
+    other = listed(list(dict.fromkeys(tables.ignored)), 4)
     for noun, missing, whole, each, giver in (
         ("size", tables.unsized, "every value counts as 1 byte", "1 byte", form.size_from),
         ("cost", tables.uncosted, "every node counts as 1", "1", form.cost_from),
@@ -230,10 +231,10 @@ def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: s
             notes.append(_Note(text, doubtful=True))
     if other and notes:
         notes[-1] = notes[-1]._replace(text=f"{notes[-1].text} (found: {other})")
-    apart = np.flatnonzero((np.diff(graph.predecessors[0]) == 0) & (np.diff(graph.successors[0]) == 0))
-    if apart.size and n > 1:
-        names = [graph.labels[int(v)] for v in apart[:FILES_NAMED]]
-        notes.append(_Note(f"{counted(apart.size, 'node')} without edges ({_some(names, apart.size)})"))
+    isolated = np.flatnonzero((np.diff(graph.predecessors[0]) == 0) & (np.diff(graph.successors[0]) == 0))
+    if isolated.size and n > 1:
+        names = [graph.labels[int(v)] for v in isolated[:FILES_NAMED]]
+        notes.append(_Note(f"{counted(isolated.size, 'node')} without edges ({_some(names, isolated.size)})"))
     return notes
 
 
@@ -242,7 +243,7 @@ def _some(names: Sequence[str], total: int | None = None) -> str:
 
 
 def _format_of(text: str, file: Path) -> GraphFormat:
-    """Return the format of a text; the file's name decides only if several are possible."""
+    """Return the format of a text; the file's name decides only if several formats are possible."""
     forms, ending = [form for form in graph_formats() if not form.binary], _ending(file)
     for form in forms:
         if claims(form, text, ending):
@@ -259,7 +260,7 @@ def _format_of(text: str, file: Path) -> GraphFormat:
         return TABLE
     if named is not None and not (ending == ".json" and len(first.split()) == 2):
         return named
-    is_table = _stem(file)[1] is not None or (ending in (".csv", ".tsv") and _beside(file)["edges"].exists())
+    is_table = _stem(file)[1] is not None or (ending in (".csv", ".tsv") and _sibling_tables(file)["edges"].exists())
     return TABLE if is_table else edge_list.GRAPH_FORMAT
 
 
@@ -268,9 +269,9 @@ def _ending(file: Path) -> str:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line with content, without its comment."""
-    found = re.search(r"^[^\S\n]*([^\s#][^#\n]*)", csv_tables.without_separator_line(text)[0], re.MULTILINE)
-    return found[1].rstrip() if found else ""
+    """Return the first line with content, without a comment."""
+    match = re.search(r"^[^\S\n]*([^\s#][^#\n]*)", csv_tables.without_separator_line(text)[0], re.MULTILINE)
+    return match[1].rstrip() if match else ""
 
 
 def _header(line: str) -> set[str]:
@@ -278,21 +279,21 @@ def _header(line: str) -> set[str]:
 
 
 def _names_edges(line: str) -> bool:
-    """True if the words name columns, one of them the source and one the target of an edge."""
+    """True if a line is the header of a table of edges: its words include columns for source and target."""
     columns = aliases(EDGE_COLUMNS)
     return {"src", "dst"} <= {columns.get(word) for word in _header(line)}
 
 
 def _stem(file: Path) -> tuple[str, str | None]:
-    """Split X.kind.csv into X and kind; the kind is None for X.csv and for other names."""
-    found = re.fullmatch(r"(.*?)(?:\.(nodes|edges|values))?\.[ct]sv(?:\.gz)?", file.name, re.DOTALL)
-    return (found[1], found[2]) if found else (file.name.removesuffix(".gz"), None)
+    """Split X.kind.csv into X and kind; the kind is None for X.csv and any other name."""
+    match = re.fullmatch(r"(.*?)(?:\.(nodes|edges|values))?\.[ct]sv(?:\.gz)?", file.name, re.DOTALL)
+    return (match[1], match[2]) if match else (file.name.removesuffix(".gz"), None)
 
 
-def _beside(file: Path) -> dict[str, Path]:
-    """Return the tables that belong with a table, compressed or not; X.csv is a table of nodes."""
+def _sibling_tables(file: Path) -> dict[str, Path]:
+    """Return the tables of the graph to which a table belongs, compressed or not; X.csv is a table of nodes."""
     stem, kind = _stem(file)
-    own = file.name[len(stem) + (len(kind) + 1 if kind is not None else 0) :]  # ".csv", ".tsv.gz", ...
+    own = file.name[len(stem) + (len(kind) + 1 if kind is not None else 0) :]  # such as ".tsv.gz"
     endings = list(dict.fromkeys([own if own in TABLE_ENDINGS else ".csv", *TABLE_ENDINGS]))
     tables = {}
     for name in KINDS:
@@ -304,41 +305,43 @@ def _beside(file: Path) -> dict[str, Path]:
 
 
 def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Return the files that reading a graph may open."""
+    """Return the files that may be opened to read a graph."""
     if isinstance(path, str) and is_reference(path):
         return []
-    given = [_split(path)[0], *([Path(nodes)] if nodes is not None else [])]
-    beside = (table for file in given if file.name.endswith(TABLE_ENDINGS) for table in _beside(file).values())
-    return [*given, *(table for table in beside if table.exists())]
+    files = [_split(path)[0], *([Path(nodes)] if nodes is not None else [])]
+    siblings = (
+        table for file in files if file.name.endswith(TABLE_ENDINGS) for table in _sibling_tables(file).values()
+    )
+    return [*files, *(table for table in siblings if table.exists())]
 
 
 def _table(text: str, file: Path) -> Tables:
-    """Return the graph of which the file is one table, or the graph of a table of edges alone."""
-    kind, tables = _stem(file)[1], _beside(file)
+    """Read the graph to which a table belongs, or the graph of a single table of edges."""
+    kind, tables = _stem(file)[1], _sibling_tables(file)
     names_edges = _names_edges(_first_line(text))
     if kind is None and (names_edges or not tables["edges"].exists()):
         if not names_edges and _header(_first_line(text)) & aliases(NODE_COLUMNS).keys():
             alone = "{name!p} is a table of nodes without edges; "
-            alone += "call it X.nodes.csv and put X.edges.csv, with columns src and dst, beside it"
+            alone += "name it X.nodes.csv and put X.edges.csv, with columns src and dst, in the same folder"
             raise GraphError(alone, name=file.name)
         return csv_tables.parse_edges(text, file.name)
     nodes = tables["nodes"]
-    # X.csv next to X.edges.csv may be another edge list, with X.nodes.csv missing.
+    # If X.nodes.csv is missing, X.csv next to X.edges.csv may be an unrelated edge list.
     if nodes.exists() and _stem(nodes)[1] is None and _names_edges(_first_line(_named_text(nodes)[0])):
         tables["nodes"] = file.with_name(f"{_stem(file)[0]}.nodes.csv")
     for table in ("edges", "nodes"):
         if not tables[table].exists():
-            missing = "no such file: {path!p}; it goes with {name!p}; "
-            missing += "an edge list alone is called otherwise, such as X.csv"
+            missing = "no such file: {path!p}, which {name!p} needs; "
+            missing += "if this is an edge list without a table of nodes, rename it, such as to X.csv"
             if table == "edges":
-                missing = "no such file: {path!p}; {name!p} needs it beside it, with columns src and dst"
+                missing = "no such file: {path!p}; {name!p} needs it in the same folder, with columns src and dst"
             raise GraphError(missing, path=tables[table], name=file.name)
     edges = csv_tables.read_edges(*_named_text(tables["edges"]))
     return _joined(tables["nodes"], edges, tables["values"])
 
 
 def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Tables:
-    """Return a list of edges, as text or table, together with a table of nodes."""
+    """Join an edge list, as text or table, with a table of nodes."""
     if form is TABLE:
         edges = csv_tables.read_edges(content, source)
     elif form.edges_only:
@@ -348,7 +351,7 @@ def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Ta
     else:
         own = "{form!w} files have their own sizes and costs; leave out {nodes!p}"
         raise fault(source, own, form=form.name, nodes=nodes.name)
-    return _joined(nodes, edges, _beside(nodes)["values"])
+    return _joined(nodes, edges, _sibling_tables(nodes)["values"])
 
 
 def _joined(nodes: Path, edges: ColumnTable, values: Path) -> Tables:
@@ -379,11 +382,11 @@ def _names() -> list[str]:
 
 
 LETTERS_READ = 2**16
-"""Bytes of a file that are looked at."""
+"""Number of bytes that are inspected to recognize a file."""
 
 PICKLED = tuple(bytes([0x80, version]) for version in range(2, 6))
 TORCH_MAGIC = b"\x8a\nl\xfc\x9cF\xf9"
-"""In the pickle that begins a checkpoint of early versions of PyTorch."""
+"""Part of the pickle at the start of a checkpoint from early versions of PyTorch."""
 
 CHECKPOINT = (
     "a checkpoint of PyTorch; capture the model: remat_algos.interop.torch.capture(model, inputs) (docs/torch.md)"
@@ -401,7 +404,7 @@ IN_ARCHIVES = {"data.pkl": CHECKPOINT, "model.weights.h5": KERAS, "workbook.xml"
 BEGINNINGS = {
     rb"\x89HDF\r\n\x1a\n": KERAS,
     rb'(?s)\s*\{.*"class_name"\s*:\s*"(Functional|Sequential|Model)"': KERAS,
-    # A SavedModel has its version, then a meta graph; a GraphDef a node, which begins with its name.
+    # A SavedModel starts with its version and a meta graph, a GraphDef with a node, which starts with its name.
     rb"\x08\x01\x12[\x80-\xff]{1,5}[\x00-\x7f]\x0a": TENSORFLOW,
     rb"(?s)\x0a.{1,3}?\x0a(?=.*(Const|Placeholder))": TENSORFLOW,
     rb"(?s).*(Self (CPU|CUDA|XPU|device)( time)?( %| total|:)|\n *Name\b[^\n]*# of Calls)": PROFILE,
@@ -409,7 +412,7 @@ BEGINNINGS = {
 
 
 def what_it_is(path: Path) -> str | None:
-    """Return the kind of a file that could not be read as a graph, and how to import it; None if unknown."""
+    """Describe a file that could not be read as a graph, and how to import it; None if its kind is unknown."""
     try:
         if path.is_dir():
             return TENSORFLOW if (path / "saved_model.pb").exists() else None
@@ -418,7 +421,7 @@ def what_it_is(path: Path) -> str | None:
     except OSError:
         return None
     if data.startswith(b"PK"):
-        with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:  # damaged: any error
+        with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
             names = {name.rpartition("/")[2] for name in archive.namelist()}
             return next((kind for name, kind in IN_ARCHIVES.items() if name in names), None)
     if data.startswith(PICKLED) and TORCH_MAGIC in data[:20]:
@@ -428,21 +431,21 @@ def what_it_is(path: Path) -> str | None:
 
 @checked_arguments
 def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
-    """Write a graph as JSON, npz, GraphML, DOT, the tables X.nodes.csv, X.edges.csv, X.values.csv, or its edges alone.
+    """Write a graph as JSON, npz, GraphML, DOT or tables, or only its edges.
 
     Parameters
     ----------
     graph : ComputationGraph
     path : path
-        By its extension: .json, .npz, .graphml, .dot or .gv, .nodes.csv; .txt or .edges for a list of edges and .gr for
-        PACE, which hold nothing else.
+        File whose ending selects the format: .json, .npz, .graphml, .dot, .gv, or .nodes.csv for the tables
+        X.nodes.csv, X.edges.csv and X.values.csv. .txt, .edges (edge list) and .gr (PACE) store only edges.
 
     Raises
     ------
     GraphError
-        If the ending is unknown, or an edge list has no place for a name.
+        If the ending is unknown, or an edge list cannot represent a name.
     OSError
-        On failure; existing files are left unchanged.
+        If writing fails; existing files are then unchanged.
 
     Examples
     --------
@@ -455,12 +458,12 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
     write_all({file: data for file, data in contents.items() if data is not None})
     for file, data in contents.items():
-        if data is None:  # a table of an older graph
+        if data is None:  # table of an older graph
             file.unlink(missing_ok=True)
 
 
 def files_written(path: str | os.PathLike[str]) -> list[Path]:
-    """Return the files that writing to a path makes or removes; GraphError if its ending is unknown."""
+    """Return the files that writing to a path creates or removes; GraphError if its ending is unknown."""
     file = Path(path)
     if file.name.endswith(TABLES):
         stem = file.name.removesuffix(TABLES)
@@ -473,7 +476,7 @@ def files_written(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
-    """Contents of each file; None for an empty table."""
+    """Return the content of each file; None for an empty table."""
     form = _writer(file)
     if form is not None and form.write is not None:
         content = form.write(graph)
@@ -494,7 +497,7 @@ def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]
 
 
 def _beyond_edges(graph: ComputationGraph, form: GraphFormat) -> list[str]:
-    """Return the properties of a graph other than its edges, and names where nodes are numbers."""
+    """Return the properties of a graph that a format with only edges loses."""
     default = unread_first_values(graph.value_indptr, graph.read_indices)
     parts = {
         "names": graph.labels.names is not None and form is not edge_list.GRAPH_FORMAT,
@@ -513,6 +516,6 @@ def _beyond_edges(graph: ComputationGraph, form: GraphFormat) -> list[str]:
 
 
 def _writer(file: Path) -> GraphFormat | None:
-    """Return the format that writes files of that ending, None for tables and unknown endings."""
+    """Return the format that writes files with this ending; None for tables and unknown endings."""
     forms = (form for form in graph_formats() if form.write is not None)
     return next((form for form in forms if file.suffix.lower() in form.endings), None)

@@ -1,4 +1,4 @@
-"""Orders of running nodes in files, recognized by content: plans, lists, actions, matrices; and mirror counts."""
+"""Files with execution orders (plans, lists, actions or matrices, recognized by content), and mirror counts."""
 
 from __future__ import annotations
 
@@ -34,18 +34,19 @@ COUNT_COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 COUNT_FORMS = "a table with the columns node and count, or a JSON object of names and counts"
 MAX_REPEATS = 2**31 - 1
 Row = tuple[int, str, Any]
-"""The line in the file, or 0; the node; its count."""
+"""(line in the file or 0, node, its count)."""
 
 
 @checked_arguments
 def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) -> Int64:
-    """Read how often each node may run beyond its first run, for `mirror_schedule`.
+    """Read the number of recomputations of each node, for `mirror_schedule`.
 
     Parameters
     ----------
     graph : ComputationGraph
     path : path
-        CSV with the columns node and count, or a JSON object {node: count}; nodes by name or id. Other nodes have 0.
+        CSV with the columns node and count, or a JSON object {node: count}; nodes are names or ids. A node that is not
+        listed has 0.
 
     Returns
     -------
@@ -54,8 +55,8 @@ def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) ->
     Raises
     ------
     GraphError
-        If the file cannot be read or is neither; if a node is unknown, a gradient or named twice; if a count is not a
-        whole number of 0 or more, or is above 0 for a node that must run only once or is marked to be kept.
+        If the file is neither; if a node is unknown, is a gradient or is listed twice; if a count is not a whole number
+        of 0 or more; or if it is above 0 for a node that must run only once or is marked "keep".
 
     References
     ----------
@@ -81,14 +82,14 @@ def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) ->
 
 def _counts_in_json(text: str, source: str) -> list[Row]:
     try:
-        found = json_of(text)
+        counts = json_of(text)
     except ValueError as error:
         raise fault(source, "{error!w}; give {forms!w}", error=error, forms=COUNT_FORMS) from error
-    if not isinstance(found, dict):
+    if not isinstance(counts, dict):
         raise fault(source, "not a JSON object; give {forms!w}", forms=COUNT_FORMS)
-    if found.get("format") == FORMAT:
+    if counts.get("format") == FORMAT:
         raise fault(source, "a plan, not mirror counts; give {forms!w}", forms=COUNT_FORMS)
-    return [(0, name, count) for name, count in found.items()]
+    return [(0, name, count) for name, count in counts.items()]
 
 
 def _counts(graph: ComputationGraph, source: str, rows: Iterable[Row]) -> Int64:
@@ -103,7 +104,7 @@ def _counts(graph: ComputationGraph, source: str, rows: Iterable[Row]) -> Int64:
             raise fault(source, unknown, line, name=name, last=graph.n_nodes - 1)
         shown = graph.labels[node]
         if node in named:
-            raise fault(source, "{name} is named twice; keep one of its counts", line, name=shown)
+            raise fault(source, "{name} is listed twice; keep one of its counts", line, name=shown)
         named.add(node)
         count[node] = _count(source, line, shown, value)
         if not graph.forward[node]:
@@ -118,7 +119,7 @@ def _counts(graph: ComputationGraph, source: str, rows: Iterable[Row]) -> Int64:
 
 
 def _count(source: str, line: int, name: str, value: Any) -> int:
-    """Return a count: text in a table, a number in JSON."""
+    """Parse a count, which is text in a table and a number in JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
     whole = digits.isascii() and digits.isdecimal() and isinstance(value, str | int)
@@ -134,7 +135,7 @@ def _count(source: str, line: int, name: str, value: Any) -> int:
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # magic of npz files, and of empty ones
 COMPUTE, OTHERS = "compute ", ("free", "store", "load")
 Other = tuple[str, int, str]
-"""An action other than `compute`, the number of steps before it, and the name of its value."""
+"""(action other than `compute`, number of steps before it, name of its value)."""
 _JSON = re.compile(r'\s*(\{\s*(["}]|$)|\[\s*(["[\]{\d-]|true|false|null|$))')  # a node may be called [CLS]
 FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file with the matrices R and S"
 EMPTY = "the file is empty; give {forms!w}"
@@ -144,9 +145,9 @@ EMPTY = "the file is empty; give {forms!w}"
 class Order:
     """The order in a file, before it is checked against a graph.
 
-    `steps` are names or ids of nodes; or `lines` are names, actions and comments, which only the graph can tell apart
-    (a node may be called `compute x`). `computed` and `saved` are R and S, bool[t, n]: stage t computes node v, and has
-    the value of v from stage t - 1.
+    Exactly one form is present: `steps` are names or ids of nodes; `lines` are names, actions and comments, which only
+    the graph can distinguish, because a node may be called `compute x`; `computed` and `saved` are the matrices R and
+    S, bool[t, n], where stage t computes node v, or has its value from stage t - 1.
     """
 
     source: str
@@ -161,7 +162,7 @@ class Order:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Order:
-        """Read a file; PlanError if it holds no order."""
+        """Read a file; PlanError if it has no order."""
         source = Path(path).name
         with faults_as(PlanError):
             data = read_bytes(path)
@@ -171,7 +172,7 @@ class Order:
             return _json(text, source) if _JSON.match(text) else _lines(text, source)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
-        """Return the graph differentiated as the plan records; unchanged without a record, or if it has gradients."""
+        """Differentiate a graph as recorded in the plan; unchanged without a record, or if it has gradients."""
         if self.derivation is None or graph.is_training:
             return graph
         try:
@@ -180,7 +181,7 @@ class Order:
             raise extended(error, "{source!p}: ", source=self.source) from error
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
-        """The schedule on a graph; ScheduleError for unknown names, early frees and loads without a store."""
+        """Convert to a schedule; ScheduleError for unknown names, early frees and loads without a store."""
         if self.computed is not None:
             return self._of_stages(graph, self.computed)
         steps, others = self._of_lines({*graph.node_names()}) if self.lines else (self.steps, None)
@@ -189,35 +190,35 @@ class Order:
         try:
             if others is None:
                 return with_copies(graph, schedule, *self.copies)
-            loads, stores = ([(step, x) for deed, step, x in others if deed == kind] for kind in ("load", "store"))
+            loads, stores = ([(step, x) for action, step, x in others if action == kind] for kind in ("load", "store"))
             simulation = simulate(graph, with_copies(graph, schedule, loads, (), stores))
         except ScheduleError as error:
             raise extended(error, "{source!p}: ", source=self.source) from error
         return self._as_written(simulation, others)
 
     @faults_as(PlanError)
-    def _of_lines(self, known: Collection[str]) -> tuple[list[str], list[Other] | None]:
-        """Names of nodes, and the actions other than `compute`; None without any: then the list is an order."""
-        lines = [line for line in self.lines if line in known or not line.startswith("#")]
+    def _of_lines(self, node_names: Collection[str]) -> tuple[list[str], list[Other] | None]:
+        """Split lines into names of nodes and actions other than `compute`; None if there are no such actions."""
+        lines = [line for line in self.lines if line in node_names or not line.startswith("#")]
         if not lines:
             raise fault(self.source, EMPTY, forms=FORMS)
-        deeds = (COMPUTE, *(f"{deed} " for deed in OTHERS))
+        deeds = (COMPUTE, *(f"{action} " for action in OTHERS))
         actions = [line for line in lines if line.startswith(deeds)]
-        if 0 < len(actions) < len(lines) and not all(line in known for line in actions):
+        if 0 < len(actions) < len(lines) and not all(line in node_names for line in actions):
             wrong = next(line for line in lines if not line.startswith(deeds))
-            other = "{wrong!r} is no action; lines of an action list begin with {some!w}"
+            other = "{wrong!r} is not an action; lines of an action list begin with {some!w}"
             raise fault(self.source, other, wrong=wrong, some=listed([COMPUTE.strip(), *OTHERS]))
-        if not actions or all(line in known for line in lines):
-            if len(lines) == 1 and lines[0] not in known:  # names on one line
+        if not actions or all(line in node_names for line in lines):
+            if len(lines) == 1 and lines[0] not in node_names:  # one line of names
                 lines = [name.strip() for name in lines[0].split("," if "," in lines[0] else None)]
             return lines, None
         steps, others = list[str](), list[Other]()
         for line in lines:
-            deed, _, name = line.partition(" ")
+            action, _, name = line.partition(" ")
             if line.startswith(COMPUTE):
                 steps.append(name.strip())
             else:
-                others.append((deed, len(steps), name.strip()))
+                others.append((action, len(steps), name.strip()))
         return steps, others or None
 
     def _node(self, graph: ComputationGraph, step: str | int, place: int) -> int:
@@ -233,7 +234,8 @@ class Order:
     def _of_stages(self, graph: ComputationGraph, computed: Bool) -> Schedule:
         if computed.shape[1] != graph.n_nodes:
             wrong = (
-                "R has {n_columns} columns; the graph has {n_nodes} nodes, gradients among them (--inference adds none)"
+                "R has {n_columns} columns, but the graph has {n_nodes} nodes, including gradients (--inference adds "
+                "none)"
             )
             raise self._fault(wrong, 0, n_columns=computed.shape[1], n_nodes=graph.n_nodes)
         if self.saved is not None:
@@ -258,7 +260,7 @@ class Order:
                 raise self._fault(gone, int(broken[0]), reader, **names)
 
     def _as_written(self, simulation: Simulation, others: Sequence[Other]) -> Schedule:
-        """The schedule in which memory lingers until it is freed; ScheduleError for impossible copies and frees."""
+        """Return the schedule with each value live until its `free` line; ScheduleError for impossible actions."""
         graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
         stored = {*simulation.schedule.stores[:, 1].tolist()}
         for step, x in simulation.schedule.loads.tolist():
@@ -266,16 +268,16 @@ class Order:
                 raise self._fault("step {step} loads {value}, which is never stored", step, value=graph.value_name(x))
         indptr, values, ends = (each.tolist() for each in (lives.instance_indptr, lives.value, lives.end))
         source = {values[i]: i for i in simulation.store_instances[0].tolist()}
-        live: dict[int, list[int]] = {}  # instances of each value; of an output one copy
-        late, made = dict[int, int](), 0
-        for deed, step, name in [*others, ("", len(order), "")]:
-            for i in range(made, indptr[step]):
+        live: dict[int, list[int]] = {}
+        late, computed = dict[int, int](), 0
+        for action, step, name in [*others, ("", len(order), "")]:
+            for i in range(computed, indptr[step]):
                 if values[i] not in live or not graph.output[values[i]]:
                     live.setdefault(values[i], []).append(i)
-            made = indptr[step]
-            if deed == "store" and source[value := graph.value_id(name)] not in live[value]:
-                raise self._fault("{name} is stored before step {step}, but it has been freed there", step, name=name)
-            elif deed == "free":
+            computed = indptr[step]
+            if action == "store" and source[value := graph.value_id(name)] not in live[value]:
+                raise self._fault("{name} is stored before step {step}, but it is already freed", step, name=name)
+            elif action == "free":
                 i = self._freed(simulation, live, step, name)
                 if ends[i] < step:
                     late[i] = step
@@ -290,7 +292,7 @@ class Order:
         return Schedule(order, simulation.schedule.loads, rows, _placed(simulation, ends))  # type: ignore[arg-type]
 
     def _freed(self, simulation: Simulation, live: dict[int, list[int]], step: int, name: str) -> int:
-        """Return the instance that a line frees, taken out of those that are live."""
+        """Return the instance that a line frees, and remove it from `live`."""
         graph, order = simulation.graph, simulation.schedule.order
         try:
             value = graph.value_id(name)
@@ -298,7 +300,7 @@ class Order:
             raise self._fault("before step {step} {name} is freed: {error!w}", step, name=name, error=error) from error
         freed = partial(self._fault, step=step, name=name)
         if not live.get(value):
-            raise freed("{name} is freed before step {step}, but it is not in memory there")
+            raise freed("{name} is freed before step {step}, but it is not in memory")
         if graph.output[value] and step < len(order):
             raise freed("{name} is freed before step {step}, but it is an output, which stays in memory")
         ends = {i: int(simulation.lifetimes.end[i]) for i in live[value]}
@@ -317,7 +319,7 @@ class Order:
 
 
 def _placed(simulation: Simulation, ends: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the rows of stores that are not where they would be by default; `ends` of all instances."""
+    """Return the rows of stores that are not at their default steps; `ends` has the ends of all instances."""
     lives, rows = simulation.lifetimes, list[tuple[int, int]]()
     first = set(np.unique(lives.value, return_index=True)[1].tolist())
     made_at = lives.made_at.tolist()
@@ -333,30 +335,31 @@ def _placed(simulation: Simulation, ends: Sequence[int]) -> list[tuple[int, int]
 
 @checked_arguments
 def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[ComputationGraph, Schedule]:
-    """Read an order of running the nodes of a graph, to be evaluated by `simulate`.
+    """Read an execution order of a graph's nodes, for `simulate`.
 
     Parameters
     ----------
     path : path
-        A plan (JSON), a list of names or ids (JSON, or text with one per line or all on one), actions (`compute X`,
-        `free Y`, `store Y`, `load Y`), or an npz file with the matrices R and perhaps S, as Checkmate has them:
-        bool[t, n], stage by node. Values that actions free late stay until then, those that they never free to the
-        end; lines `compute X` alone are an order, whose values are freed after their last reads.
+        A plan (JSON); a list of names or ids (JSON, or text with one name per line or all on one line); actions
+        (`compute X`, `free Y`, `store Y`, `load Y`); or an npz file with the matrices R and optionally S of Checkmate,
+        bool[t, n], stage by node. With `free` actions, a value is live until it is freed, or to the end; with `compute`
+        actions only, values are freed after their last reads.
     graph : ComputationGraph
-        Differentiated first if the order is a plan that records how, and the graph has no backward part.
+        If the order is a plan and the graph has no backward part, the graph is first differentiated as recorded in the
+        plan.
 
     Returns
     -------
     (ComputationGraph, Schedule)
-        The graph that the order runs, and the order.
+        The graph of the order, and the order.
 
     Raises
     ------
     PlanError
-        If the file is in none of these forms, or a plan's options of `differentiate` do not fit the graph.
+        If the file has none of these forms, or the recorded options of `differentiate` do not fit the graph.
     ScheduleError
-        If it names an unknown node, frees or drops a value that is read later, frees or stores one that is not live,
-        or loads one that is not stored.
+        If the order has an unknown node, frees a value that is read later, frees or stores a value that is not live, or
+        loads a value that is not stored.
 
     Examples
     --------
@@ -374,7 +377,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
 
 
 def _node(graph: ComputationGraph, node: str | int) -> int:
-    """Return the node with a name, or else with an id; GraphError if no node has that name, -1 if none has that id."""
+    """Return the node with a name, or else with an id; GraphError for an unknown name, -1 for an unknown id."""
     if isinstance(node, str):
         try:
             return graph.node_id(node)
@@ -382,7 +385,7 @@ def _node(graph: ComputationGraph, node: str | int) -> int:
             if not (node.isascii() and node.isdecimal()):
                 raise
     digits = str(node)
-    return int(digits) if len(digits) <= 10 and int(digits) < graph.n_nodes else -1  # int32
+    return int(digits) if len(digits) <= 10 and int(digits) < graph.n_nodes else -1
 
 
 def _json(text: str, source: str) -> Order:
@@ -423,7 +426,7 @@ def _matrices(data: bytes, source: str) -> Order:
         matrices = load_arrays(data, source, ("R", "S"))
     except GraphError:
         raise
-    except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
+    except Exception as error:
         raise fault(source, "not an npz file that can be read; give {forms!w}", forms=FORMS) from error
     if "R" not in matrices:
         raise fault(source, "the npz file has no matrix R; give {forms!w}", forms=FORMS)

@@ -1,4 +1,4 @@
-"""Files of the PACE treewidth challenges: graphs in `.gr`, tree decompositions in `.td`; ids in them count from 1."""
+"""Files of the PACE treewidth challenges: graphs (`.gr`) and tree decompositions (`.td`); their ids start at 1."""
 
 import os
 from pathlib import Path
@@ -14,10 +14,10 @@ from remat_algos.structure.elimination import UndirectedGraph
 
 @checked_arguments
 def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
-    """Read an undirected graph: `p tw VERTICES EDGES`, then a line `u v` per edge.
+    """Read an undirected graph: a header `p tw VERTICES EDGES`, then a line `u v` per edge.
 
-    Lines that begin with `c` are comments. Loops and duplicate edges, which PACE allows and the header counts,
-    are dropped.
+    Lines that begin with `c` are comments. Loops and duplicate edges, which PACE allows and counts in the header, are
+    dropped.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
     Raises
     ------
     GraphError
-        One sentence with file, line and remedy.
+        If the file is invalid.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def _graph(text: str, source: str) -> UndirectedGraph:
 
 @checked_arguments
 def write_gr(graph: UndirectedGraph, path: str | os.PathLike[str]) -> None:
-    """Write a graph as `.gr`, whole or not at all.
+    """Write a graph as `.gr`; on failure nothing is written.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ def write_gr(graph: UndirectedGraph, path: str | os.PathLike[str]) -> None:
 def read_td(path: str | os.PathLike[str]) -> TreeDecomposition:
     """Read a tree decomposition; its bag 1 becomes the root, bag 0.
 
-    The first line is `s td BAGS LARGEST VERTICES`, LARGEST for the size of the largest bag; then a line `b i v ..` for
-    each bag, in any order, without `v` if empty; then a line `i j` for each edge of the tree. Lines that begin with
-    `c` are comments.
+    The header is `s td BAGS LARGEST VERTICES`, where LARGEST is the size of the largest bag. A line `b i v ...` follows
+    for each bag, in any order (no `v` for an empty bag), then a line `i j` for each edge of the tree. Lines that begin
+    with `c` are comments.
 
     Parameters
     ----------
@@ -91,12 +91,12 @@ def read_td(path: str | os.PathLike[str]) -> TreeDecomposition:
     Returns
     -------
     TreeDecomposition
-        Not yet compared with a graph: `verify` does that.
+        The decomposition; its method `verify` checks it for a graph.
 
     Raises
     ------
     GraphError
-        One sentence with file, line and remedy.
+        If the file is invalid.
 
     Examples
     --------
@@ -126,16 +126,16 @@ def _decomposition(text: str, source: str) -> TreeDecomposition:
             continue
         i, j = edge(words, source, at)
         if i not in bags or j not in bags:
-            lost = "edge {i} {j} names a bag that no line before it gives; give all bags first"
-            raise fault(source, lost, at, i=i, j=j)
+            unknown = "edge {i} {j} has a bag that no earlier line defines; give all bags first"
+            raise fault(source, unknown, at, i=i, j=j)
         if not _join(joined, i, j):
             cycle = "edge {i} {j} closes a cycle, but the bags form a tree; remove the line"
             raise fault(source, cycle, at, i=i, j=j)
         edges.append((i - 1, j - 1))
     if len(bags) != n_bags:
         missing = next(i for i in range(1, n_bags + 1) if i not in bags)
-        lost = "the header has {n_bags} bags, but bag {missing} is missing; an empty bag has a line, too"
-        raise fault(source, lost, top, n_bags=n_bags, missing=missing)
+        lacking = "the header has {n_bags} bags, but bag {missing} is missing; an empty bag needs a line too"
+        raise fault(source, lacking, top, n_bags=n_bags, missing=missing)
     if len(edges) != max(0, n_bags - 1):
         wrong = "{n_bags:bag} need {expected:edge}, found {n_edges}; is the file whole?"
         raise fault(source, wrong, top, n_bags=n_bags, expected=n_bags - 1, n_edges=len(edges))
@@ -148,14 +148,14 @@ def _decomposition(text: str, source: str) -> TreeDecomposition:
 
 @checked_arguments
 def write_td(decomposition: TreeDecomposition, path: str | os.PathLike[str], n_vertices: int) -> None:
-    """Write a tree decomposition as `.td`, whole or not at all; which bag is the root is not written.
+    """Write a tree decomposition as `.td`; on failure nothing is written. The format does not store the root.
 
     Parameters
     ----------
     decomposition : TreeDecomposition
     path : path
     n_vertices : int
-        Of the graph.
+        Number of vertices of the graph.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
 
 
 def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[int, list[int]]:
-    """Return the number of a bag, and its vertices from 0."""
+    """Parse a bag; return its number, and its vertices counted from 0."""
     ids = numbers(words[1:])
     if not ids:
         raise fault(source, "expected a bag `b NUMBER VERTICES`, found {found!r}", at, found=" ".join(words))
@@ -203,7 +203,7 @@ def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[i
 
 
 def _join(joined: dict[int, int], i: int, j: int) -> bool:
-    """Join the trees of two bags (union-find); return False if they were connected before."""
+    """Join the trees of two bags (union-find); return False if they were already connected."""
     ends = []
     for bag in (i, j):
         while (above := joined.setdefault(bag, bag)) != bag:

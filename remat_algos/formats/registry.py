@@ -1,4 +1,4 @@
-"""Graph formats, found in the folder `graphs` and in the folder of formats that other libraries read."""
+"""Registry of graph formats: the modules in `graphs`, those that need other libraries, and registered formats."""
 
 import importlib
 import re
@@ -19,38 +19,40 @@ _ENDING = re.compile(r"\.[^.\s/\\A-Z]+")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphFormat:
-    """One format of graphs, a file per graph: how it is recognized, read and written.
+    """A graph format with one file per graph, and functions to recognize, read and write it.
 
     Parameters
     ----------
     name : str
         Name in messages.
     read : callable
-        From a text (bytes if `binary`), and the name of the file for messages, to rows or to the graph; to rows if
-        `edges_only`.
+        Function of the content (text, or bytes if `binary`) and the file name, for messages. It returns rows or a
+        graph; if `edges_only`, it must return rows.
     write : callable, optional
-        From a graph to a text or bytes; without it the format is only read.
+        Function from a graph to text or bytes; without it the format can only be read.
     endings : tuple of str
-        File name endings, in any case: they select the format in which a graph is written, and decide if the content
-        could be of several formats.
+        File name endings, in lower case. They select the format for writing, and for reading if the content matches
+        several formats.
     begins : re.Pattern, optional
-        Pattern at the beginning of contents. Other contents are not sniffed, unless the file has one of the endings.
+        Pattern at the start of the content. Content without it is passed to `sniff` only if the file has one of the
+        endings.
     sniff : callable, optional
-        True if a content, text or bytes, can be of no other format; also gets the ending of the file. Without it
-        `begins` decides, and without both the ending alone.
+        Function of the content and the file's ending, true if the content has this format. Without it `begins`
+        decides, and without both only the ending.
     binary : bool
+        Content is bytes instead of text.
     dims : bool
-        `read` also takes `dims`, a mapping of lengths after the path: FILE?batch=8.
+        `read` also takes `dims`, a mapping with the lengths after the path: FILE?batch=8.
     edges_only : bool
-        Files hold no sizes and costs: a table of nodes may give them.
+        Files have no sizes and costs; a table of nodes can add them.
     size_from, cost_from : str
-        Source of sizes and costs in a file, for messages.
+        Description of where a file has sizes and costs, for messages.
 
     Raises
     ------
     ValueError
-        If `endings` is not a tuple of endings such as ".json", or `begins` not a pattern of text, or of bytes if the
-        format is binary.
+        If `endings` is not a tuple of endings such as ".json", or `begins` is not a pattern for text, or for bytes if
+        `binary`.
     """
 
     name: str
@@ -76,12 +78,12 @@ class GraphFormat:
         kind = bytes if self.binary is True else str
         if self.begins is not None and not isinstance(getattr(self.begins, "pattern", None), kind):
             example = 'b"MAGIC"' if kind is bytes else 'r"magic\\b"'
-            wrong = "what format {name} begins with is {begins!r}; give re.compile({example}), a pattern of {kind}"
+            wrong = "begins of format {name} is {begins!r}; give re.compile({example}), a pattern of {kind}"
             raise ArgumentError(wrong, name=self.name, begins=self.begins, example=example, kind=kind.__name__)
 
 
 def claims(form: GraphFormat, content: str | bytes, ending: str) -> bool:
-    """True if a file is of that format and no other; by its ending, if the content does not decide."""
+    """True if a format recognizes a file, by its content or else by its ending."""
     if form.begins is None and form.sniff is None:
         return ending in form.endings
     begins = form.begins is None or form.begins.match(content) is not None
@@ -92,9 +94,9 @@ def claims(form: GraphFormat, content: str | bytes, ending: str) -> bool:
 
 @checked_arguments
 def register(form: GraphFormat) -> None:
-    """Register a format for reading and writing graphs; an earlier one of the same name is replaced.
+    """Register a format for reading and writing graphs; it replaces a format of the same name.
 
-    If several formats could read a content or write an ending, the newest does; binary formats are tried first.
+    If several formats recognize a content or ending, the newest is used; binary formats are tried first.
 
     Parameters
     ----------
@@ -121,7 +123,7 @@ def register(form: GraphFormat) -> None:
 
 
 def graph_formats() -> list[GraphFormat]:
-    """The formats in the order in which they are tried: registered ones, the newest first, then the package's own.
+    """List the formats in the order in which they are tried: registered formats, newest first, then the package's own.
 
     Returns
     -------
@@ -137,7 +139,7 @@ def graph_formats() -> list[GraphFormat]:
 
 @cache
 def _known() -> list[GraphFormat]:
-    """Return the `GRAPH_FORMAT` of each file of the folders, until `register` adds others."""
+    """Return the mutable list of formats, initially the `GRAPH_FORMAT` of each module in the format folders."""
     packages = map(importlib.import_module, hooks.format_folders)
     files = (f"{package.__name__}.{name}" for package in packages for name in modules_in(package))
     return [importlib.import_module(file).GRAPH_FORMAT for file in files]

@@ -1,4 +1,4 @@
-"""Between tables of texts for nodes, reads and values, and the rows of a graph (docs/formats.md)."""
+"""Conversion between text tables of nodes, edges and values, and the rows of a graph (docs/formats.md)."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -44,21 +44,21 @@ VALUE_COLUMNS: Known = {
     "saved": (),
 }
 OF_NODES = {alias: column for alias, column in aliases(NODE_COLUMNS).items() if column not in ("id", "name", "op")}
-"""Columns for nodes only: a table of edges or values with one that is not also its own is refused."""
+"""Columns of nodes, by alias; in a table of edges or values they are errors, unless that has the same column."""
 VALUE_CELLS = ("memory", "output", "view_of", "grad_memory")
-"""Columns of a node that speak of its value; a node with rows in the table of values leaves them empty."""
+"""Columns of nodes that describe the node's value; they must be empty if the table of values has rows for the node."""
 SAME_ID = "two {noun}s have the id {key!r}; give each its own"
 SAME_NAME = "two {noun}s are called {name!r}; give each its own name"
 GRADIENT_COLUMNS = {"grad_needs_inputs", "grad_needs_output", "grad_memory", "grad_compute", "grad_workspace", "saved"}
 
 
 def rows_of(nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None = None) -> Tables:
-    """The rows of a graph; GraphError, with file and place, if the tables contradict each other or themselves."""
+    """Convert tables to the rows of a graph; GraphError, with file and location, if they are contradictory."""
     return _RowReader(nodes, edges, values).tables()
 
 
 class _RowReader:
-    """Rows of the three tables, joined by the ids of the nodes."""
+    """Joins the three tables by node ids."""
 
     def __init__(self, nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None) -> None:
         if not len(nodes):
@@ -66,8 +66,10 @@ class _RowReader:
         self.table = nodes
         self.nodes: dict[str, NodeRow] = {}
         self.residents: dict[str, ResidentRow] = {}
-        self.called: dict[str, str] = {}  # names that an edge may use, to the name of a node, value or resident
-        self.saved_flags: dict[str, dict[str, bool]] = {}  # node: which single reads and values it saves
+        # Names that edges may use -> name of the node, value or resident.
+        self.called: dict[str, str] = {}
+        # Node -> read or value -> is it saved.
+        self.saved_flags: dict[str, dict[str, bool]] = {}
         self.unsized: list[str] = []
         self.uncosted: list[str] = []
         self._add_rows(nodes)
@@ -78,15 +80,15 @@ class _RowReader:
         meanings = [Meaning(column, nodes.units.get(column, "")) for column in nodes.columns if column in COSTS]
         self.compute_unit = unit_of_costs(nodes.source, meanings)
         self.ignored = [*nodes.ignored, *edges.ignored, *(values.ignored if values is not None else ())]
-        given = {*nodes.columns, *(values.columns if values is not None else ())}
-        if given & {"view_of", "gradient_of"}:
+        columns = {*nodes.columns, *(values.columns if values is not None else ())}
+        if columns & {"view_of", "gradient_of"}:
             self._resolve()
-        self.backward = "to come" if given & GRADIENT_COLUMNS or "saved" in edges else "none"
+        self.backward = "to come" if columns & GRADIENT_COLUMNS or "saved" in edges else "none"
         if any(node.gradient_of or node.backward for node in self.nodes.values()):
             self.backward = "present"
 
     def tables(self) -> Tables:
-        """Return the rows, with the reads of each gradient."""
+        """Return the rows, including the reads of each gradient."""
         if self.backward == "to come":
             inputs, output = self.table.flags("grad_needs_inputs"), self.table.flags("grad_needs_output")
             for name, needs_inputs, needs_output in zip(self.names, inputs, output, strict=True):
@@ -138,12 +140,12 @@ class _RowReader:
             seen_names.add(name)
 
     def _node_rows(self, table: ColumnTable, names: list[str]) -> list[NodeRow]:
-        """Every row as a node; missing sizes and costs are 0 for a view, else 1."""
+        """Convert every row to a node; missing sizes and costs are 0 for a view, else 1."""
         views = [view_of or None for view_of in table.texts("view_of")]
-        silent = [0 if view_of else 1 for view_of in views]
+        defaults = [0 if view_of else 1 for view_of in views]
         self.memory = table.sizes("memory")
-        memory = [at if size is None else size for at, size in zip(silent, self.memory, strict=True)]
-        compute = [at if cost is None else cost for at, cost in zip(silent, table.numbers("compute"), strict=True)]
+        memory = [at if size is None else size for at, size in zip(defaults, self.memory, strict=True)]
+        compute = [at if cost is None else cost for at, cost in zip(defaults, table.numbers("compute"), strict=True)]
         values = map(ValueRow, memory, [None] * len(table), _true(table, "output"), table.sizes("grad_memory"), views)
         columns = (
             *(names, table.texts("op"), compute, table.sizes("workspace", 0), _true(table, "once"), table.marks()),
@@ -161,7 +163,7 @@ class _RowReader:
         ]
 
     def _note_assumed(self, nodes: ColumnTable, values: ColumnTable | None) -> None:
-        """Note the nodes that lack a cost or the size of a value; views need neither."""
+        """Record the nodes without a cost, or with a value without a size; views need neither."""
         listed: set[str] = set()
         unsized: set[str] = set()
         if values is not None:
@@ -178,7 +180,8 @@ class _RowReader:
 
     def _resident(self, row: int, name: str, role: str) -> ResidentRow:
         role = "input" if role == "1" else role.lower()
-        if role not in ROLES:  # a graph refuses it too, though not at its line
+        # Checked here because the graph's own check does not know the line.
+        if role not in ROLES:
             wrong = "resident is {role!r}; write {roles!l}, or nothing for a node"
             self.table.fail(row, wrong, role=role, roles=list(ROLES))
         return ResidentRow(name, self.memory[row] or 0, role, [], self.table.line(row))
@@ -193,7 +196,7 @@ class _RowReader:
         ids, names, memory = table.texts("id"), table.texts("name"), table.sizes("memory_bytes")
         output, views, saved = _true(table, "output"), table.texts("view_of"), table.flags("saved")
         grad_memory = table.sizes("grad_memory")
-        row_of = {key: row for row, key in enumerate(self.called)}  # values are called below, after the nodes
+        row_of = {key: row for row, key in enumerate(self.called)}
         rows_of: dict[str, list[int]] = {}
         for row, key in enumerate(table.texts("node")):
             if self.called.get(key) not in self.nodes:
@@ -214,7 +217,7 @@ class _RowReader:
                 self._call_value(table, row, ids[row], f"{key}:{k}" if k else name, name)
 
     def _call_value(self, table: ColumnTable, row: int, own_id: str, rule: str, name: str) -> None:
-        """Let edges refer to a value by id, name and place; ids and names of nodes take precedence."""
+        """Let edges refer to a value by id, name and position; ids and names of nodes take precedence."""
         if own_id:
             if own_id in self.called:
                 table.fail(row, SAME_ID, noun=table.noun, key=own_id)
@@ -223,7 +226,7 @@ class _RowReader:
         self.called.setdefault(rule, name)
 
     def _check_left_empty(self, row: int, key: str, values: ColumnTable) -> None:
-        """Raise GraphError for a cell of a node that its rows of values have too."""
+        """Raise GraphError for a node's cell that its rows in the table of values also have."""
         for column in VALUE_CELLS:
             if column in self.table and self.table.columns[column][row]:
                 twice = "node {key!r} has rows in {values!w}; leave its {column} empty here"
@@ -241,23 +244,23 @@ class _RowReader:
                 saved_flags.setdefault(reader, {})[read] = flag
 
     def _fail_edge(self, table: ColumnTable, row: int, src: str, dst: str) -> NoReturn:
-        for lost in (dst, src):
-            if lost not in self.called:
-                none = "no {noun} of {nodes!w} has the id {key!r}; add one"
-                table.fail(row, none, noun=self.table.noun, nodes=self.table.source, key=lost)
+        for missing in (dst, src):
+            if missing not in self.called:
+                unknown = "no {noun} of {nodes!w} has the id {key!r}; add one"
+                table.fail(row, unknown, noun=self.table.noun, nodes=self.table.source, key=missing)
         if self.called[dst] in self.residents:
-            table.fail(row, "{dst!r} is a resident, and residents read nothing; reverse the edge or remove it", dst=dst)
+            table.fail(row, "{dst!r} is a resident, but residents read nothing; reverse the edge or remove it", dst=dst)
         table.fail(row, "{dst!r} is a value; edges lead to nodes; reverse the edge or remove it", dst=dst)
 
     def _resolve(self) -> None:
-        """Replace ids of forward nodes and of bases of views by their names."""
+        """Replace ids of forward nodes and of views' bases by names."""
         for node in self.nodes.values():
             node.gradient_of = node.gradient_of and self.called.get(node.gradient_of, node.gradient_of)
             for value in node.values:
                 value.view_of = value.view_of and self.called.get(value.view_of, value.view_of)
 
     def _saved(self, node: NodeRow, inputs: bool, output: bool) -> list[str]:
-        """Reads of the gradient, by the flag of each read and value, else by the flags of the node."""
+        """Return the reads of a gradient: each read and value by its own flag, or else by the flags of the node."""
         saved_flags = self.saved_flags.get(node.name, {})
         own = [node.value_name(k) for k in range(len(node.values))]
         return [
@@ -272,10 +275,10 @@ def _true(table: ColumnTable, column: str) -> list[bool]:
 
 MARK_WORDS = ("", "keep", "recompute")
 POWERS = [10**k for k in range(1, MAX_PLACES + 1)]
-"""Scales that decimals lead to."""
+"""Scales of compute that decimal costs imply."""
 
 Record = dict[str, Any]
-"""Text or number by column; "" is empty."""
+"""Text or number by column; "" means empty."""
 
 
 def tables_from(graph: ComputationGraph) -> Tables:
@@ -334,7 +337,7 @@ def _resident_rows(graph: ComputationGraph) -> list[ResidentRow]:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records of nodes, residents and views; of reads; and of values of nodes with several or named ones."""
+    """Records of nodes (including residents and views), of edges, and of values of nodes with several or named ones."""
 
     nodes: list[Record]
     edges: list[Record]
@@ -342,7 +345,7 @@ class Records:
 
 
 def records_of(tables: Tables, scale: int) -> Records:
-    """Return the records of a graph; costs are divided by `scale`."""
+    """Convert rows to records; costs are divided by `scale`."""
     listed = {
         node.name
         for node in tables.nodes
@@ -398,7 +401,7 @@ def _unscaled(cost: Number, scale: int) -> Number:
 def _values(node: NodeRow, tables: Tables) -> list[Record]:
     gradients = tables.backward == "to come"
     rows: list[Record] = []
-    if node.name in tables.views:  # the first value, as the file had it, is a view
+    if node.name in tables.views:
         rows = [{"node": node.name, "view_of": tables.views[node.name], **({"saved": 0} if gradients else {})}]
     for k, value in enumerate(node.values):
         row: Record = {"node": node.name, "name": value.name or "", "memory_bytes": value.memory}

@@ -1,4 +1,4 @@
-"""Graphs and plans, undirected graphs and tree decompositions from and to networkx."""
+"""Conversion of graphs, plans, undirected graphs and tree decompositions from and to networkx."""
 
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -19,7 +19,8 @@ from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.wording import did_you_mean, quoted
 
-NOT_NODES = ("resident", "value_of", "view_of")  # nodes with one of these may lack size and cost
+# A networkx node with one of these attributes represents no node of the graph, so it needs no size or cost.
+NOT_NODES = ("resident", "value_of", "view_of")
 
 Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
 
@@ -31,23 +32,23 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     Parameters
     ----------
     digraph : networkx.DiGraph or networkx.MultiDiGraph
-        With nodes of any kind, named by `str`. Parallel edges are one read. Node attributes named like the columns of
-        tables (docs/formats.md: `op`, `workspace`, `once`, `output`, `mark`, ...) have the same meaning, also in a unit
-        (`memory_mb`); others are ignored.
+        Nodes may be any objects; `str` gives their names. Parallel edges are one read. Node attributes with the names
+        of table columns (docs/formats.md: `op`, `workspace`, `once`, `output`, `mark`, ...) have the same meaning,
+        also with a unit in the name (`memory_mb`); other attributes are ignored.
     memory, compute : str, mapping, callable or number
         Bytes and cost of each node: the name of an attribute, a mapping from nodes, a function of a node, or one number
-        for all. Sizes may have units, such as "8 MB", and so may the names of attributes: `out_kb`, `time_ms`. If no
-        node has the default attribute, all are 1.
+        for all nodes. A size may have a unit, such as "8 MB", and so may the name of an attribute: `out_kb`,
+        `time_ms`. If no node has the default attribute, every size or cost is 1.
 
     Returns
     -------
     ComputationGraph
-        Numbered topologically, ties in the order of the DiGraph's nodes, integers ascending.
+        Numbered topologically; ties go to the earlier node of the DiGraph, or to the smaller one if all are integers.
 
     Warns
     -----
     GraphWarning
-        If no node has a size, or no node has a cost, but some have attributes of other names.
+        If no node has a size, or no node has a cost, but nodes have attributes with other names.
 
     Raises
     ------
@@ -69,22 +70,22 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
         raise ArgumentTypeError("expected a networkx.DiGraph, found {kind}", kind=type(digraph).__name__)
     if not digraph.is_directed():
         raise GraphError(
-            "the networkx graph is undirected; give a DiGraph, in which an edge (u, v) says that v reads u"
+            "the networkx graph is undirected; give a DiGraph, in which an edge (u, v) means that v reads u"
         )
     nodes = list(digraph.nodes)
     if all(type(node) is int for node in nodes):
         nodes.sort()
     names = _names(nodes)
     amounts = {"memory": _amounts(digraph, "memory", memory), "compute": _amounts(digraph, "compute", compute)}
-    given = {what: of for what, of in amounts.items() if of is not None}
+    custom = {what: column for what, column in amounts.items() if column is not None}
     keys = {key for _, record in digraph.nodes(data=True) for key in record}
-    left_out = {key for key in keys if any(means(str(key), what) for what in ("name", *given))} | {
-        of for of in (memory, compute) if isinstance(of, str) and of not in amounts
+    skipped = {key for key in keys if any(means(str(key), what) for what in ("name", *custom))} | {
+        name for name in (memory, compute) if isinstance(name, str) and name not in amounts
     }
     drawing = Drawing(graph=_record(digraph.graph))
     for node in nodes:
-        record = _record(digraph.nodes[node], left_out)
-        drawing.nodes[names[node]] = record | {of.name: of.entries[node] for of in given.values() if node in of.entries}
+        record = _record(digraph.nodes[node], skipped)
+        drawing.nodes[names[node]] = record | {a.name: a.entries[node] for a in custom.values() if node in a.entries}
     for v in nodes:
         for u in digraph.predecessors(v):
             parallel = digraph.get_edge_data(u, v)
@@ -96,30 +97,30 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
 
 
 class _Amounts(NamedTuple):
-    """Sizes or costs by node from another attribute than the default, under the reader's name."""
+    """Sizes or costs by node that are not from the default attribute; `name` is the column in which they are read."""
 
     name: str
     entries: Mapping[Any, Any]
 
 
-def _record(attributes: Mapping[Any, Any], left_out: Container[Any] = ()) -> Record:
-    return {str(key): entry for key, entry in attributes.items() if not (key in left_out or _blank(entry))}
+def _record(attributes: Mapping[Any, Any], skipped: Container[Any] = ()) -> Record:
+    return {str(key): entry for key, entry in attributes.items() if not (key in skipped or _blank(entry))}
 
 
 def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
-    """Raise GraphError if only some nodes have a size or cost; warn if none does, but attributes of other names."""
-    lost = []
+    """Raise GraphError if some nodes lack a size or cost; if all do, warn if nodes have other attributes."""
+    unset = []
     for what, missing in (("memory", tables.unsized), ("compute", tables.uncosted)):
         if len(missing) == len(tables.nodes):
-            lost.append(what)
+            unset.append(what)
         elif missing:
             raise _missing(what, [node_of[name] for name in missing], f"set the attribute {what!r}")
-    if lost and tables.ignored and tables.nodes:
+    if unset and tables.ignored and tables.nodes:
         warn(
             "no node of the networkx graph has a {nouns}: each counts as 1; {options} may name an attribute "
             "(found: {ignored!l})",
-            nouns=" or a ".join({"memory": "size", "compute": "cost"}[what] for what in lost),
-            options=" and ".join(f"{what}=NAME" for what in lost),
+            nouns=" or a ".join({"memory": "size", "compute": "cost"}[what] for what in unset),
+            options=" and ".join(f"{what}=NAME" for what in unset),
             ignored=tables.ignored,
         )
 
@@ -145,7 +146,7 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
 
 
 def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
-    """Size or cost of each node; None for the default attribute, which is read as in files."""
+    """Collect the size or cost of each node; None for the default attribute, which is read as in files."""
     if isinstance(amounts, Real):
         return _Amounts(what, dict.fromkeys(digraph.nodes, amounts))
     name, remedy = what, "add an entry"
@@ -162,7 +163,7 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
                 attribute=amounts,
                 attributes=attributes,
             )
-        base, unit, bracketed = split_unit(amounts)  # a unit in the name is read, whatever precedes it
+        base, unit, bracketed = split_unit(amounts)
         name = f"{what} ({unit})" if bracketed else f"{what}_{unit}" if base else what
         name, remedy = name if means(name, what) else what, f"set the attribute {quoted(amounts)}"
     elif callable(amounts):
@@ -198,19 +199,20 @@ def _blank(amount: Any) -> bool:
 def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[Any] = ()) -> Any:
     """Return a graph, or a plan or simulation with its decision on each node, as a networkx DiGraph.
 
-    Nodes have the attributes of GraphML files (docs/formats.md), `memory` and `compute` among them; residents and
-    extra values of a node are nodes too. `from_networkx` gives the graph back. With a schedule each node also has
+    Nodes have the same attributes as in GraphML files (docs/formats.md), such as `memory` and `compute`. Residents, and
+    all values of a node after the first, are nodes too. `from_networkx` converts the result back to the same graph.
+    For a plan or simulation each node also has
 
-    - `runs`, its number of runs; `kept`, true if that is 1; `recomputed`, true if it is more,
+    - `runs`, its number of runs; `kept`, true if that is 1; `recomputed`, true if it is more than 1,
 
-    and the attributes of the DiGraph are `peak_memory`, `total_compute` and `overhead`, both in the unit of `compute`,
-    and, of a plan, `method`.
+    and the DiGraph has the attributes `peak_memory`, `total_compute` and `overhead`, the last two in the unit of
+    `compute`; for a plan also `method`.
 
     Parameters
     ----------
     subject : ComputationGraph, Simulation or Plan
     nodes : iterable, optional
-        Nodes under other names, such as the DiGraph that `from_networkx` read; they replace their texts.
+        Original node objects, such as the DiGraph that `from_networkx` read; each replaces the name equal to its `str`.
 
     Returns
     -------
@@ -221,7 +223,7 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     ImportError
         If networkx is not installed.
     TypeError
-        If `subject` is not a graph, a simulation or a plan.
+        If `subject` is not a graph, simulation or plan.
 
     Examples
     --------
@@ -236,15 +238,15 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     check_kind(subject, ComputationGraph, "subject", Simulation, Plan)
     networkx = require("networkx", "graphs")
     graph = subject if isinstance(subject, ComputationGraph) else subject.graph
-    drawing, own = drawing_of(tables_from(graph)), {str(node): node for node in nodes}
+    drawing, original = drawing_of(tables_from(graph)), {str(node): node for node in nodes}
     digraph = networkx.DiGraph(**drawing.graph)
     for name, record in drawing.nodes.items():
-        digraph.add_node(own.get(name, name), **{key: _number(entry) for key, entry in record.items()})
-    digraph.add_edges_from((own.get(u, u), own.get(v, v), record) for u, v, record in drawing.edges)
+        digraph.add_node(original.get(name, name), **{key: _number(entry) for key, entry in record.items()})
+    digraph.add_edges_from((original.get(u, u), original.get(v, v), record) for u, v, record in drawing.edges)
     if not isinstance(subject, ComputationGraph):
         simulation = subject.simulation if isinstance(subject, Plan) else subject
         for name, runs in zip(graph.node_names(), simulation.runs.tolist(), strict=True):
-            digraph.nodes[own.get(name, name)].update(runs=runs, kept=runs == 1, recomputed=runs > 1)
+            digraph.nodes[original.get(name, name)].update(runs=runs, kept=runs == 1, recomputed=runs > 1)
         scale = graph.labels.compute_scale
         total, overhead = (x if scale == 1 else x / scale for x in (simulation.compute, simulation.overhead))
         digraph.graph.update(peak_memory=simulation.peak_memory, total_compute=total, overhead=overhead)
@@ -254,12 +256,12 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
 
 
 def _number(entry: Any) -> Any:
-    """Convert Decimal to float; return any other value unchanged."""
+    """Convert a Decimal to float; return any other value unchanged."""
     return float(entry) if isinstance(entry, Decimal) else entry
 
 
 def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
-    """Number the vertices in their order, and drop directions, loops and parallel edges; return the vertices too."""
+    """Convert a networkx graph without directions, loops and parallel edges; return the vertices in id order too."""
     vertices = list(graph.nodes)
     place = {vertex: i for i, vertex in enumerate(vertices)}
     edges = [(place[u], place[v]) for u, v in graph.edges()]
@@ -267,9 +269,9 @@ def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
 
 
 def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None = None) -> Any:
-    """The tree as networkx has it, with frozensets of vertices (numbers by default) as nodes.
+    """Return the tree as a networkx Graph whose nodes are the bags: frozensets of `vertices`, by default of ids.
 
-    Equal bags would be one node there, so they are a GraphError; `reduce` removes them.
+    Equal bags would become the same node, so they raise GraphError; `TreeDecomposition.reduce` removes them.
     """
     networkx = require("networkx", "graphs")
     if vertices is not None:
@@ -279,7 +281,7 @@ def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequen
         bag = frozenset(v if vertices is None else vertices[v] for v in decomposition.bag(i))
         if bag in bags:
             raise GraphError(
-                "bags {bags} and {i} are equal, and would be one node in networkx; use decomposition.reduce()",
+                "bags {bags} and {i} are equal and would become one node in networkx; use decomposition.reduce()",
                 bags=bags[bag],
                 i=i,
             )
@@ -291,9 +293,10 @@ def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequen
 
 
 def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None) -> TreeDecomposition:
-    """The decomposition of a networkx tree whose nodes are sets of vertices, as from its treewidth_* functions.
+    """Return the decomposition of a networkx tree whose nodes are bags, such as a result of its treewidth_* functions.
 
-    Bags are in the order of the nodes. Without `vertices`, as from `undirected_from_networkx`, the sets have numbers.
+    Bags keep the order of the nodes. `vertices` lists the graph's vertices in id order, as `undirected_from_networkx`
+    returns them; without it the bags must contain ids.
     """
     places = None if vertices is None else {vertex: i for i, vertex in enumerate(vertices)}
     nodes = list(tree.nodes)

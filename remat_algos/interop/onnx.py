@@ -25,15 +25,15 @@ from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 onnx, inliner = require("onnx", "onnx"), require("onnx.inliner", "onnx")
 
 VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
-"""Operators whose value is their first read in another shape."""
+"""Operators whose output is their first input in another shape."""
 
 RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
-"""Operators that draw, beside Dropout in training."""
+"""Operators that draw random numbers, besides Dropout in training."""
 
 SHAPE_ONLY = frozenset(("Shape", "Size"))
-"""Operators that read no element, only how many there are."""
+"""Operators that read the shape of a tensor but none of its elements."""
 
 LINEAR = frozenset(
     (
@@ -41,11 +41,13 @@ LINEAR = frozenset(
         *("SpaceToDepth", "Tile", "Trilu", "Where"),
     )
 )
-"""Operators, beside those of `ra.ir.operation_kinds`, whose gradient reads nothing but indices and conditions."""
+"""More operators than in `ra.ir.operation_kinds` whose gradient reads at most indices and conditions."""
 
-SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # only the first input is learned
+# Operators whose inputs after the first are settings, never parameters.
+SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))
 OWN_DOMAINS = ("", "ai.onnx")
-_NARROW = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}  # bits of elements below a byte
+# Bits per element of types narrower than a byte.
+_NARROW = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
 _FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
 
 
@@ -55,22 +57,24 @@ def capture(
 ) -> ComputationGraph:
     """Return the graph of an ONNX model; `differentiate` turns it into a training step.
 
-    Nodes are named after their first value, in the order of the file. Initializers and inputs are residents, of role
-    `parameter` for floating-point initializers, `state` for running statistics. Reshape, Flatten, Squeeze, Unsqueeze,
-    Identity, and Dropout outside training without a mask, are views. Random operators must not run a second time. If,
-    Loop and Scan are one node each, which reads what their bodies read from outside. Gradients of operators that are
-    not in `ra.ir.operation_kinds` read all reads and values.
+    - Nodes are named after their first output and keep the order of the file.
+    - Initializers and inputs are residents. Floating-point initializers have the role `parameter`, running statistics
+      `state`, all others `input`.
+    - Reshape, Flatten, Squeeze, Unsqueeze and Identity are views, and so is Dropout outside training without a mask.
+    - Random operators are never recomputed.
+    - If, Loop and Scan are one node each, which reads the tensors that its bodies read from outside.
+    - An operator that is not in `ra.ir.operation_kinds` has a gradient that reads all its inputs and outputs.
 
     Parameters
     ----------
     model : path, bytes or onnx.ModelProto
     dims : mapping of str to int, optional
-        Lengths of symbolic dimensions, `{"batch": 8}`; axis 0 of a tensor x without a symbol there is "x[0]".
+        Lengths of symbolic dimensions, such as `{"batch": 8}`. "x[0]" is axis 0 of tensor x if it has no symbol.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
-        "roofline": the time on an A100 80GB in ns, the longer of computing and moving bytes. "occupancy": the same,
-        with products in whole waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes). FLOPs are
-        those of matrix products, convolutions, Einsum, RNN, GRU, LSTM and attention, also in the bodies of If, Loop and
-        Scan; other operators have none.
+        Cost of an operator. "roofline": ns on an A100 80GB, the longer of computing and moving bytes. "occupancy": the
+        same, but matrix products and convolutions take whole waves of tiles. "flops": FLOPs. A callable returns ns
+        from (FLOPs, bytes moved). FLOPs are those of matrix products, convolutions, Einsum, RNN, GRU, LSTM and
+        attention, including the bodies of If, Loop and Scan; other operators count 0.
 
     Raises
     ------
@@ -88,9 +92,9 @@ def capture(
         rows = _OnnxRows(_with_sizes(_inlined(_loaded(model, source), source), lengths))
     except (GraphError, MemoryError):
         raise
-    except Exception as error:  # damaged models contradict themselves in more ways than can be listed
-        # Python's own errors about names and places need their type.
-        faults = {KeyError: "there is no ", LookupError: "an operator lacks a read, a value or an attribute: "}
+    except Exception as error:
+        # Messages of these errors are a bare key or position.
+        faults = {KeyError: "there is no ", LookupError: "an operator lacks an input, an output or an attribute: "}
         kind = next((text for each, text in faults.items() if isinstance(error, each)), "")
         raise GraphError(
             "{source!p} is damaged ({kind!w}{error!e}); export it again", source=source, kind=kind, error=error
@@ -99,7 +103,7 @@ def capture(
 
 
 def _loaded(model: Any, source: str) -> Any:
-    """Return the model without data outside its file."""
+    """Load the model, without external data files."""
     try:
         if isinstance(model, onnx.ModelProto):
             return model
@@ -108,7 +112,7 @@ def _loaded(model: Any, source: str) -> Any:
         return onnx.load_model(os.fspath(model), load_external_data=False)
     except OSError as error:
         raise GraphError("{source!p} cannot be read: {strerror}", source=source, strerror=error.strerror) from error
-    except Exception as error:  # protobuf, or a reader chosen by the ending
+    except Exception as error:
         raise GraphError(
             "{source!p} is not an ONNX model ({error!e}); is the file whole?", source=source, error=error
         ) from error
@@ -125,17 +129,16 @@ def _inlined(model: Any, source: str) -> Any:
 
 
 def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...]) -> None:
-    """Raise GraphError for a name that is written twice, or read before it is written.
-
-    `outside` maps the names that a body may read from the graphs around it to their writers.
-    """
+    """Raise GraphError for names written twice or read before they are written; `outside` are those of outer graphs."""
     written = outside.new_child()
-    local = isinstance(graph, onnx.FunctionProto)  # has names, no descriptions or initializers
+    # A function lists plain names and has no initializers.
+    local = isinstance(graph, onnx.FunctionProto)
     for tensor in () if local else graph.initializer:
         _write(tensor.name, "an initializer", written.maps[0])
     inputs = dict[str, str]()
     for name in graph.input if local else (info.name for info in graph.input):
-        _write(name, "an input", inputs)  # an initializer of the same name is its default
+        # Not in `written`: an initializer of the same name is the input's default.
+        _write(name, "an input", inputs)
     written.update(inputs)
     for node in graph.node:
         for body in _bodies(node):
@@ -146,13 +149,14 @@ def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...
         for name in filter(None, node.output):
             _write(name, node.op_type, written)
     outputs = graph.output if local else (info.name for info in graph.output)
-    lost = next((name for name in outputs if name not in written), None)
-    if lost is not None:
-        raise GraphError("the output {lost!r} is what nothing in the model makes", lost=lost)
+    unwritten = next((name for name in outputs if name not in written), None)
+    if unwritten is not None:
+        raise GraphError("no node of the model computes the output {unwritten!r}", unwritten=unwritten)
 
 
 def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
-    """Add a name and its writer; protobuf gives bytes for a text that is not UTF-8."""
+    """Add a name and its writer; GraphError if it already has one."""
+    # Protobuf returns bytes for text that is not UTF-8.
     if not isinstance(name, str):
         raise GraphError("the name {name!r} is not UTF-8 text; export the model again", name=name)
     if name in written:
@@ -166,7 +170,7 @@ def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
 
 
 def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
-    """Return the error for reading a name that no earlier node of the graphs, the outermost first, has written."""
+    """Return the error for a name that is read before it is written; `graphs` is outermost first."""
     for graph in graphs:
         writers = {value: k for k, writer in enumerate(graph.node) for value in filter(None, writer.output)}
         reads = {k: [writers[value] for value in _reads(each) if value in writers] for k, each in enumerate(graph.node)}
@@ -174,11 +178,11 @@ def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
             TopologicalSorter(reads).prepare()
         except CycleError as error:
             return GraphError(
-                "nodes read each other in a cycle, {cycle!l}; an ONNX model has none: export it again",
+                "nodes read each other in a cycle, {cycle!l}; an ONNX model must have none: export it again",
                 cycle=[_first_value(graph.node[k]) for k in error.args[1]],
             )
     return GraphError(
-        "{reader!r} reads {name!r}, which nothing before it makes; export the model again, with its nodes in "
+        "{reader!r} reads {name!r}, which no node before it computes; export the model again, with its nodes in "
         "topological order",
         reader=_first_value(node),
         name=name,
@@ -186,12 +190,12 @@ def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
 
 
 def _first_value(node: Any) -> str:
-    """Return the name by which messages call a node."""
+    """Return the name of a node in messages."""
     return next(filter(None, node.output), node.op_type)
 
 
 def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
-    """Return a copy with a shape for every tensor; GraphError names the first tensor without one."""
+    """Return a copy with an inferred shape for every tensor; GraphError names the first tensor without one."""
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
     symbols = _symbols(sized.graph)
@@ -202,9 +206,10 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
         except onnx.shape_inference.InferenceError as error:
             fault = str(error).replace("[ShapeInferenceError] ", "").removeprefix("Inference error(s): ")
             raise GraphError(
-                "the model's shapes cannot be found: {fault!e}; is it valid for these dims?", fault=fault
+                "the model's shapes cannot be inferred: {fault!e}; is it valid for these dims?", fault=fault
             ) from error
-        newly = _bind(sized.graph, dims)  # inference may have found tensors whose length depends on data
+        # Inference can add tensors with open dimensions of their own: bind these and infer again.
+        newly = _bind(sized.graph, dims)
         if not newly:
             break
         bound |= newly
@@ -225,19 +230,19 @@ def _infos(graph: Any) -> Iterator[Any]:
 
 
 def _open_dims(info: Any) -> Iterator[tuple[Any, tuple[str, str]]]:
-    """Yield dimensions without length, with symbol and place; exporters also write -1."""
+    """Yield each dimension without a length, which exporters also write as -1, with its (symbol, position)."""
     for axis, dim in enumerate(info.type.tensor_type.shape.dim):
         if not dim.HasField("dim_value") or dim.dim_value < 0:
             yield dim, (dim.dim_param, f"{info.name}[{axis}]")
 
 
 def _symbols(graph: Any) -> set[str]:
-    """Symbols of the model's own input dimensions; inference adds further ones."""
+    """Symbols of the model's own input dimensions; inference adds symbols that users do not know."""
     return {symbol or place for info in graph.input for _, (symbol, place) in _open_dims(info)}
 
 
 def _bind(graph: Any, dims: Mapping[str, int]) -> set[str]:
-    """Give dimensions their lengths; return the used names."""
+    """Set the lengths of dimensions; return the names that were used."""
     used = set()
     for info in chain.from_iterable(map(_infos, _with_bodies(graph))):
         for dim, names in _open_dims(info):
@@ -249,12 +254,13 @@ def _bind(graph: Any, dims: Mapping[str, int]) -> set[str]:
 
 def _check_sizes(graph: Any, symbols: set[str]) -> None:
     infos = {info.name: info for info in _infos(graph)}
-    given = {tensor.name for tensor in graph.initializer}
+    initializers = {tensor.name for tensor in graph.initializer}
     used = {info.name for info in graph.output}.union(*map(_reads, graph.node))
     names = [info.name for info in graph.input]
-    for node in graph.node:  # a further value without size and readers is not made
+    # Outputs after the first that nothing reads need no size: they are not in the graph.
+    for node in graph.node:
         names += [name for k, name in enumerate(node.output) if name and (not k or name in used)]
-    names = [name for name in names if name not in given]
+    names = [name for name in names if name not in initializers]
     for name in names:
         kind = infos[name].type.WhichOneof("value") if name in infos else "tensor_type"
         if kind not in ("tensor_type", None):
@@ -266,7 +272,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     first = infos.get(unsized[0])
     if first is None or not first.type.tensor_type.HasField("shape"):
         raise GraphError(
-            "{unsized:tensor} {have} no size, the first is {first!r}, whose shape is not known; give it a type and "
+            "{unsized:tensor} {have} no size, the first is {first!r}, whose shape is unknown; give it a type and "
             "a shape in the model's value_info",
             unsized=len(unsized),
             have="has" if len(unsized) == 1 else "have",
@@ -284,8 +290,8 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
 
 
 def _has_size(info: Any) -> bool:
-    known = info is not None and info.type.tensor_type.HasField("shape") and info.type.tensor_type.elem_type
-    return bool(known) and not any(_open_dims(info))
+    typed = info is not None and info.type.tensor_type.HasField("shape") and info.type.tensor_type.elem_type
+    return bool(typed) and not any(_open_dims(info))
 
 
 def _shape(info: Any) -> tuple[int, ...]:
@@ -293,7 +299,7 @@ def _shape(info: Any) -> tuple[int, ...]:
 
 
 class _Extent(NamedTuple):
-    """Shape and bytes of a tensor, and whether its elements are floating-point numbers."""
+    """Shape and bytes of a tensor; `floating` is true for floating-point elements."""
 
     shape: tuple[int, ...]
     memory: int
@@ -313,7 +319,7 @@ class _Extent(NamedTuple):
 
 
 class _OnnxRows:
-    """Rows of the graph of a model whose tensors all have a size."""
+    """Table rows of the graph of a model whose tensors all have a size."""
 
     def __init__(self, model: Any) -> None:
         self.graph = model.graph
@@ -376,7 +382,7 @@ class _OnnxRows:
         )
 
     def _saved(self, op: str, reads: list[str], values: list[str]) -> list[str] | None:
-        """Return the reads of the gradient, always with indices and conditions; None for all reads and values."""
+        """Return the tensors that the gradient reads, always with indices and conditions; None for all of them."""
         if op == "Dropout":
             return values[1:] or None  # the mask
         kind = operation_kind(op)
@@ -394,14 +400,15 @@ class _OnnxRows:
         return prod(next(self.extents[name].shape for name in node.output if name in self.extents))
 
     def _flops(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
-        """FLOPs of an operator, with its bodies as often as they run."""
+        """FLOPs of an operator, including those of its bodies for each time that they run."""
         bodies = [self._body_flops(body, shapes, constants) for body in _bodies(node)]
         if node.op_type == "If" and bodies:
             return max(bodies)
         if node.op_type in ("Loop", "Scan") and bodies:
             return bodies[0] * self._trips(node, shapes, constants)
         named = [*node.input, node.output[0]]
-        if not all(name in shapes for name in named if name):  # only bodies have tensors without a size
+        # Only tensors inside bodies can lack a size here.
+        if not all(name in shapes for name in named if name):
             return 0
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
         reads, values = ([shapes.get(name) for name in names] for names in (node.input, node.output))
@@ -409,25 +416,27 @@ class _OnnxRows:
 
     def _body_flops(self, body: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
         sized = {info.name: _shape(info) for info in _infos(body) if _has_size(info)}
-        given = {tensor.name: tensor for tensor in body.initializer}
-        sized |= {name: tuple(tensor.dims) for name, tensor in given.items()}
+        constants_inside = {tensor.name: tensor for tensor in body.initializer}
+        sized |= {name: tuple(tensor.dims) for name, tensor in constants_inside.items()}
         for node in body.node:
-            given |= _constant(node)
-        inside = shapes.new_child(sized), constants.new_child(given)
+            constants_inside |= _constant(node)
+        inside = shapes.new_child(sized), constants.new_child(constants_inside)
         return sum(self._flops(node, *inside) for node in body.node if any(node.output))
 
     def _trips(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
-        """Return the number of times that a Loop or Scan runs its body, 1 if unknown."""
+        """Number of times that a Loop or Scan runs its body; 1 if unknown."""
         if node.op_type == "Loop":
             tensor = constants.get(node.input[0])
             trips = int(onnx.numpy_helper.to_array(tensor).item()) if tensor is not None else 1
-            return max(0, trips) if trips < 2**31 else 1  # the condition ends it
+            # A huge trip count is no limit: the condition ends the loop.
+            return max(0, trips) if trips < 2**31 else 1
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
         first = len(node.input) - attributes["num_scan_inputs"]
         shape = shapes.get(node.input[first])
         if shape is None:
             return 1
-        if self.opset < 9:  # Scan has a batch dimension
+        # Before opset 9 Scan has a batch dimension.
+        if self.opset < 9:
             return prod(shape[:2])
         return shape[attributes.get("scan_input_axes", [0])[0]]
 
@@ -443,7 +452,7 @@ class _OnnxRows:
 
 
 def _op(node: Any) -> str:
-    """Return the name of an operator, with its domain unless it is ONNX's own."""
+    """Name of an operator, after its domain unless that is ONNX's own."""
     return node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
@@ -456,7 +465,7 @@ def _bodies(node: Any) -> Iterator[Any]:
 
 
 def _reads(node: Any) -> Iterator[str]:
-    """Yield names that an operator and its bodies read, except those that the bodies make."""
+    """Yield the names that an operator and its bodies read, except names that the bodies write."""
     yield from filter(None, node.input)
     for body in _bodies(node):
         inside = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
@@ -476,7 +485,8 @@ def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
             return True
     if node.domain not in OWN_DOMAINS or node.op_type != "Dropout":
         return node.op_type in RANDOM and node.domain in OWN_DOMAINS
-    if opset < 12:  # without a flag for training; from 7 on it never draws
+    # Before opset 12 Dropout has no flag for training; from opset 7 on it then never draws.
+    if opset < 12:
         return opset < 7 and not any(entry.name == "is_test" and entry.i for entry in node.attribute)
     flag = node.input[2] if len(node.input) > 2 else ""
     return bool(flag) and (flag not in constants or bool(onnx.numpy_helper.to_array(constants[flag]).any()))

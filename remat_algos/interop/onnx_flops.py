@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 Shape = tuple[int, ...] | None
-"""Lengths of a tensor, None for an optional one that is left out."""
+"""Shape of a tensor; None for an omitted optional tensor."""
 
 Shapes = Sequence[Shape]
 Formula = Callable[[Shapes, Shapes, Mapping[str, Any]], int]
@@ -13,17 +13,18 @@ MICROSOFT = "com.microsoft."
 
 
 def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """FLOPs of products and convolutions, and of operators that consist of them; 0 for others.
+    """FLOPs of matrix products, convolutions, and operators built from them; 0 for any other operator.
 
     A multiplication and an addition count as two. Element-wise parts (biases, activations, softmax) are not counted,
-    and masks save nothing. Shapes are in the order of the operator's signature; the name has its domain, unless ONNX's
-    own.
+    and masks reduce nothing. `reads` and `values` have the order of the operator's signature; `op` starts with its
+    domain, unless that is ONNX's own.
     """
     formula = FORMULAS.get(op)
     if formula is None:
         return 0
-    left_out: list[Shape] = [None] * 16  # more than any operator reads
-    return formula([*reads, *left_out], [*values, *left_out], attributes)
+    # Formulas index optional tensors: pad beyond the number that any operator has.
+    omitted: list[Shape] = [None] * 16
+    return formula([*reads, *omitted], [*values, *omitted], attributes)
 
 
 def _of(shape: Shape) -> tuple[int, ...]:
@@ -33,14 +34,14 @@ def _of(shape: Shape) -> tuple[int, ...]:
 
 
 def _product(reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """FLOPs of a matrix product over the last dimension of the first matrix, or the other one if transposed."""
+    """FLOPs of a matrix product, which sums over the last dimension of the first matrix, or the rows if transposed."""
     left = _of(reads[0])
     rows = 0 if attributes.get("transBatchA") else -2
     return 2 * prod(_of(values[0])) * left[rows if attributes.get("transA") else -1]
 
 
 def _convolution(weight: int) -> Formula:
-    """FLOPs of a convolution whose weight is the read at `place`."""
+    """FLOPs of a convolution; `weight` is the position of its weight among the inputs."""
     return lambda reads, values, _: 2 * prod(_of(values[0])) * prod(_of(reads[weight])[1:])
 
 
@@ -49,13 +50,13 @@ def _transposed_convolution(reads: Shapes, _values: Shapes, _attributes: Mapping
 
 
 def _recurrent(reads: Shapes, _values: Shapes, _attributes: Mapping[str, Any]) -> int:
-    """FLOPs of RNN, GRU and LSTM: weights have all gates and directions; sequences count with their padding."""
+    """FLOPs of RNN, GRU and LSTM: weights include all gates and directions, sequences their padding."""
     x, weight, recurrence = map(_of, reads[:3])
     return 2 * x[0] * x[1] * (prod(weight) + prod(recurrence))
 
 
 def _scores(queries: int, results: int, length: int, past: Shape) -> int:
-    """FLOPs of queries times keys and scores times values, by numbers of elements and of keys per head."""
+    """FLOPs of queries times keys and scores times values, from elements, keys per head and the cached keys' shape."""
     return 2 * (queries + results) * (length + (past[-2] if past else 0))
 
 
@@ -64,7 +65,7 @@ def _attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
 
 
 def _multi_head_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
-    """FLOPs for onnxruntime; keys of rank 4 have heads before length, queries without keys contain them."""
+    """FLOPs of onnxruntime's MultiHeadAttention; keys of rank 4 have (head, length), packed queries contain keys."""
     query, key, results = _of(reads[0]), reads[1], prod(_of(values[0]))
     if key is None:
         return _scores(prod(query) // 3, results, query[1], reads[6])
@@ -72,7 +73,7 @@ def _multi_head_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -
 
 
 def _projected_attention(past: int) -> Formula:
-    """FLOPs of onnxruntime's Attention, which computes queries, keys and values itself."""
+    """FLOPs of onnxruntime's Attention, which also projects to queries, keys and values."""
 
     def formula(reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
         x, weight = _of(reads[0]), _of(reads[1])
@@ -84,14 +85,14 @@ def _projected_attention(past: int) -> Formula:
 
 
 def _grouped_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
-    """FLOPs for onnxruntime; the result has the size of the queries, which may contain keys and values."""
+    """FLOPs of onnxruntime's GroupQueryAttention; packed queries contain keys, so the result's size is used."""
     result, present = prod(_of(values[0])), values[1]
     length, past = (present[-2], None) if present else (_of(reads[0])[1], reads[3])
     return _scores(result, result, length, past)
 
 
 def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """FLOPs of one update of a state per token and head, by an outer product, and one read; delta rules read twice."""
+    """FLOPs of linear attention: each token updates all states (delta rules: twice), and its heads read them."""
     query, value = _of(reads[0]), _of(reads[2])
     heads, states = attributes["q_num_heads"], attributes["kv_num_heads"]
     updates = 2 if "delta" in _text(attributes.get("update_rule", "gated_delta")) else 1
@@ -99,7 +100,7 @@ def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, A
 
 
 def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """FLOPs of an einsum contracted pairwise from left to right; pairs that sum over no index count 0."""
+    """FLOPs of an einsum contracted pairwise from left to right; a pair that sums over no index counts 0."""
     equation = "".join(_text(attributes["equation"]).split())
     written, arrow, result = equation.partition("->")
     shapes = [shape for shape in reads if shape is not None]
@@ -107,7 +108,7 @@ def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> in
     lengths: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for label, length in zip(term, shape, strict=True):
-            lengths[label] = max(length, lengths.get(label, 1))  # a dimension of length 1 is repeated
+            lengths[label] = max(length, lengths.get(label, 1))  # broadcast
     labels = [label for term in terms for label in term]
     kept = set(result) if arrow else {label for label in labels if labels.count(label) == 1}
     kept |= {label for label in labels if label.startswith(".")} if "..." in result or not arrow else set()
@@ -122,7 +123,7 @@ def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> in
 
 
 def _labels(term: str, shape: tuple[int, ...]) -> list[str]:
-    """Return the labels of a term's dimensions; those of an ellipsis are numbered from its end."""
+    """Return one label per dimension of a term; dimensions of an ellipsis are numbered from its end."""
     before, ellipsis, after = term.partition("...")
     hidden = len(shape) - len(before) - len(after) if ellipsis else 0
     return [*before, *(f".{k}" for k in range(hidden, 0, -1)), *after]

@@ -1,4 +1,4 @@
-"""Open dimensions of models, and the lengths that callers give them."""
+"""Dimensions of models without a fixed length, and the lengths that callers assign to them."""
 
 import ast
 import operator
@@ -8,7 +8,7 @@ from typing import Any
 from remat_algos.errors import GraphError
 from remat_algos.wording import did_you_mean, typed
 
-LONGEST_DIM = 2**63  # a dimension is shorter
+LONGEST_DIM = 2**63  # exclusive
 OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -21,7 +21,7 @@ FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
     "max": max,
     "min": min,
 }
-"""Arithmetic of lengths, as JAX writes it."""
+"""Functions in JAX's arithmetic of lengths."""
 
 
 def checked_dims(dims: Mapping[str, Any] | None) -> dict[str, int]:
@@ -33,7 +33,7 @@ def checked_dims(dims: Mapping[str, Any] | None) -> dict[str, int]:
 
 
 def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collection[str]) -> None:
-    """Raise GraphError for the first length whose name is not `bound` to a dimension; it suggests `symbols`."""
+    """Raise GraphError, with a suggestion from `symbols`, if a name in `dims` was not `bound` to a dimension."""
     unknown = next((name for name in dims if name not in bound), None)
     if unknown is None:
         return
@@ -48,7 +48,7 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
 
 
 def missing_lengths(number: int, first: str, shape: Sequence[object], names: Sequence[str], file: str) -> GraphError:
-    """Return the error for tensors without a size, of which the first has this shape; `names` need lengths."""
+    """Return the error for `number` tensors without a size; `first` is one of them, `names` lists missing lengths."""
     named = list(dict.fromkeys(names))[:3]
     clear = all(name.isprintable() and not set(name) & set("&=?") for name in named)
     return GraphError(
@@ -63,7 +63,7 @@ def missing_lengths(number: int, first: str, shape: Sequence[object], names: Seq
 
 
 def symbols_of(expression: str) -> list[str]:
-    """The symbols of a length in JAX's arithmetic; other text, such as "arg0[1]", is one symbol."""
+    """List the symbols in a length expression of JAX; any other text, such as "arg0[1]", is one symbol."""
     try:
         tree = _tree(expression)
         names = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
@@ -77,7 +77,7 @@ def symbols_of(expression: str) -> list[str]:
 
 
 def length_of(expression: str, dims: Mapping[str, int]) -> int:
-    """The value of a length expression, given its symbols; GraphError if it is not a length."""
+    """Evaluate a length expression; GraphError if the result is not a valid length."""
     if expression in dims:
         return dims[expression]
     try:
@@ -94,7 +94,7 @@ def _tree(expression: str) -> ast.expr:
 
 
 def _value(node: ast.expr, dims: Mapping[str, int]) -> int:
-    """Return the value of an expression; ValueError if it is not arithmetic of lengths, or too large."""
+    """Evaluate an expression; ValueError if it is not arithmetic of lengths, or its value is too large."""
     match node:
         case ast.Constant(value=int(value)):
             return value

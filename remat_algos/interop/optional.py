@@ -3,15 +3,16 @@
 import importlib
 from types import ModuleType
 
-from remat_algos.wording import first_line
+from remat_algos.wording import first_line, install_command
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import a module of an optional library; if that fails, ImportError has the command that installs this extra."""
+    """Import a module of an optional library; on failure the ImportError has the command that installs this extra."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         library = module.partition(".")[0]
-        remedy = f"install it: python -m pip install 'remat_algos[{extra}]'"
-        msg = f"{library} cannot be imported ({first_line(error)}); {remedy}"
+        msg = (
+            f"{library} cannot be imported ({first_line(error)}); install it, from a checkout: {install_command(extra)}"
+        )
         raise ImportError(msg, name=error.name) from error

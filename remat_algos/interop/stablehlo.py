@@ -1,4 +1,4 @@
-"""StableHLO modules, to which JAX lowers functions, as computation graphs."""
+"""Conversion of StableHLO modules, to which JAX lowers functions, to computation graphs."""
 
 from __future__ import annotations
 
@@ -29,51 +29,54 @@ DIALECT = "stablehlo."
 BYTECODE = b"ML\xefR"
 LOWER = "lower a function: jax.jit(g).lower(*args)"
 TOKENS = ("!stablehlo.token", "!mhlo.token")
-COUNTERS = ("i32", "i64", "ui32", "ui64")  # number types of loop counters
+COUNTERS = ("i32", "i64", "ui32", "ui64")  # types of loop counters
 _FAULT = re.compile(r"error: (?:loc\(.*?\): )?(.*)")
 _SHAPES = re.compile(r"polymorphic shapes specifications: (.*?)\. Obtained")
 _SHAPE = re.compile(r"\.shape = \(([^'\"\[\]]*)\)(?=,|$)")
 VIEWS = frozenset(("reshape", "optimization_barrier"))
-"""Operations whose values are their reads, in another shape at most."""
+"""Operations whose results are their operands, possibly in another shape."""
 
 PRODUCTS = frozenset(("dot_general", "convolution"))
 """Operations with FLOPs."""
 
 EFFECTS = frozenset(("rng", "infeed", "outfeed", "send", "recv"))
-"""Operations that must not run a second time, beside calls that are marked with a side effect."""
+"""Operations that are never recomputed, besides calls that are marked with a side effect."""
 
 CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """Operations that run a function, and the attribute with its name."""
 
 COLLECTIVES = frozenset(("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter"))
-"""Operations that all devices run together; they do not run a second time either."""
+"""Operations that all devices run together; these are never recomputed either."""
 
 
 @checked_arguments
 def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost = "roofline") -> ComputationGraph:
-    """Return the graph of a function lowered or exported by JAX, without a backward part of its own.
+    """Return the graph of a function lowered or exported by JAX; all its nodes are forward nodes.
 
-    Nodes are named by operation and number, in the order of the module; arguments and constants are residents. Private
-    functions are inlined. `while`, `case` and other operations with regions are one node each, which reads what its
-    regions read from outside. `reshape`, `optimization_barrier` and a `convert` to the same type are views. Random bits
-    from a key may be drawn again, since they are the same; `rng`, collectives and calls with effects run once.
+    - Nodes are named by operation and number and keep the order of the module; arguments and constants are residents.
+    - Private functions are inlined. `while`, `case` and other operations with regions are one node each, which reads
+      the values that its regions read from outside.
+    - `reshape`, `optimization_barrier` and a `convert` to the same type are views.
+    - `rng`, collectives and calls with effects run once. Random bits from a key may be recomputed, because the same
+      key gives the same bits.
 
     Parameters
     ----------
     lowered : jax.stages.Lowered, jax.export.Exported, jaxlib.mlir.ir.Module, str, path or bytes
-        `jax.jit(g).lower(*args)`, `jax.export.export(jax.jit(g))(*args)`, or the module of either. A str is the text of
-        a module, `exported.mlir_module()` or `lowered.as_text()`, or the path of a file with it; bytes are the text.
+        `jax.jit(g).lower(*args)`, `jax.export.export(jax.jit(g))(*args)`, or the module of either. A str is the path
+        of a file or the text of a module, from `exported.mlir_module()` or `lowered.as_text()`; bytes are the text.
     dims : mapping of str to int, optional
-        Lengths of symbolic dimensions, `{"b": 8}` for `jax.export.symbolic_shape("b, 2*b")`. Axis 0 of argument 1 is
-        "arg1[0]" if the module has no symbol for it.
+        Lengths of symbolic dimensions, such as `{"b": 8}` for `jax.export.symbolic_shape("b, 2*b")`. "arg1[0]" is axis
+        0 of argument 1 if the module has no symbol for it.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
-        As for `remat_algos.interop.onnx.capture`; FLOPs are those of dot_general and convolution, also in branches and
-        loops.
+        As for `remat_algos.interop.onnx.capture`; FLOPs are those of dot_general and convolution, including those in
+        branches and loops.
 
     Raises
     ------
     GraphError
-        If the file has no module, the module no main function, or a tensor no size, or a dimension or cost is unknown.
+        If the file has no module, the module has no main function, a tensor has no size, or a dimension or cost is
+        unknown.
     """
     lengths = checked_dims(dims)
     module = _module(lowered)
@@ -81,9 +84,9 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
         rows = _HloRows(_with_sizes(module, lengths))
     except (GraphError, MemoryError):
         raise
-    except Exception as error:  # errors that MLIR's verifier accepts and JAX does not make
+    except Exception as error:
         raise GraphError(
-            "the module is not one that JAX makes ({error!e}); {lower!w}", error=error, lower=LOWER
+            "the module is not one that JAX emits ({error!e}); {lower!w}", error=error, lower=LOWER
         ) from error
     return ComputationGraph.from_tables(rows.tables(cost))
 
@@ -109,7 +112,8 @@ def _module(lowered: Any) -> Any:
 
 
 def _text(data: bytes, source: str) -> str:
-    if data.startswith(BYTECODE):  # damaged bytecode can end the process that reads it
+    # Not parsed: damaged bytecode can crash the process.
+    if data.startswith(BYTECODE):
         raise GraphError(
             "{source!p} is MLIR bytecode; give the text, jax.jit(g).lower(*args).as_text() or exported.mlir_module()",
             source=source,
@@ -118,14 +122,14 @@ def _text(data: bytes, source: str) -> str:
 
 
 def _parsed(text: str, source: str) -> Any:
-    """Return the module that a text holds, in a context of its own."""
+    """Parse the text of a module, in a context of its own."""
     context = mlir.make_ir_context()
     with _silent(context):
         try:
             return ir.Module.parse(text, context)
-        except Exception as error:  # of the bindings
+        except Exception as error:
             raise GraphError(
-                "{source!p} is not a StableHLO module ({fault!e}); is the file whole, or of a later JAX?",
+                "{source!p} is not a StableHLO module ({fault!e}); is the file whole, or from a later JAX?",
                 source=source,
                 fault=_fault(error),
             ) from error
@@ -133,7 +137,7 @@ def _parsed(text: str, source: str) -> Any:
 
 @contextmanager
 def _silent(context: Any) -> Iterator[None]:
-    """Keep MLIR's messages in a context out of the output; its errors have them."""
+    """Suppress MLIR's output; its errors have the same messages."""
     handler = context.attach_diagnostic_handler(lambda _: True)
     try:
         yield
@@ -142,13 +146,13 @@ def _silent(context: Any) -> Iterator[None]:
 
 
 def _fault(error: Exception) -> str:
-    """Return the message of an MLIR error: its first line that is not a place in a file."""
-    found = _FAULT.search(str(error))
-    return str(error) if found is None else found[1].partition(" Using the following")[0].rstrip()
+    """Return the message of an MLIR error, without the position in the file."""
+    match = _FAULT.search(str(error))
+    return str(error) if match is None else match[1].partition(" Using the following")[0].rstrip()
 
 
 def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
-    """Return the module; if lengths are open, a copy in which every dimension has one."""
+    """Return the module, or a copy with a length for every dimension if it has open ones."""
     main = next((each for each in _functions(module) if _name(each) == "main"), None)
     if main is None:
         return module
@@ -159,10 +163,10 @@ def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
         written = [[] for _ in unsized]
     shapes = {k: _shape(f"arg{k}", kinds[k], names, dims) for k, names in zip(unsized, written, strict=True)}
     symbols = {k: [name for each in shape for name in symbols_of(each)] for k, shape in shapes.items()}
-    known = set(chain(*symbols.values()))
-    check_known(dims, known, known)
+    names = set(chain(*symbols.values()))
+    check_known(dims, names, names)
     if shapes and _takes_lengths(main):
-        raise GraphError("the module takes lengths as arguments; give that of jax.export.export(jax.jit(g))(*args)")
+        raise GraphError("the module takes lengths as arguments; give jax.export.export(jax.jit(g))(*args)")
     missing = [name for name in chain(*symbols.values()) if name not in dims]
     if missing:
         lacking = [k for k in unsized if not dims.keys() >= set(symbols[k])]
@@ -176,7 +180,7 @@ def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
 
 
 def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) -> list[str]:
-    """Return the lengths of an argument: numbers, and for open ones the written expression, or the place."""
+    """Return the lengths of an argument: numbers; for open ones the expression in `written`, else the position."""
     shape = []
     for axis in range(kind.rank):
         place = f"{name}[{axis}]"
@@ -190,17 +194,17 @@ def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) ->
 
 
 def _written_shapes(main: Any) -> list[list[str]]:
-    """Return the open arguments' shapes as given to jax.export, which writes them in each assertion about them."""
+    """Return the shapes of open arguments, as the user wrote them; jax.export copies them into error messages."""
     for block in _blocks(main):
         for operation in block.operations:
             attributes = operation.operation.attributes
-            if "error_message" in attributes and (found := _SHAPES.search(attributes["error_message"].value)):
-                return [_dimensions(shape) for shape in _SHAPE.findall(found[1])]
+            if "error_message" in attributes and (match := _SHAPES.search(attributes["error_message"].value)):
+                return [_dimensions(shape) for shape in _SHAPE.findall(match[1])]
     return []
 
 
 def _dimensions(shape: str) -> list[str]:
-    """Return the dimensions of a shape; empty if it is not written as one."""
+    """Split the text of a shape into dimensions; empty if the text is not a shape."""
     try:
         parsed = ast.parse(f"({shape})", mode="eval").body
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -210,14 +214,14 @@ def _dimensions(shape: str) -> list[str]:
 
 
 def _takes_lengths(main: Any) -> bool:
-    """True if a function reads lengths of dimensions, like one that was lowered but not exported."""
+    """True if a function has lengths of dimensions as arguments, as if lowered but not exported."""
     attributes = main.attributes.get("arg_attrs", [])
     constants = [each["jax.global_constant"].value for each in attributes if "jax.global_constant" in each]
     return any(constant not in ("", "_platform_index") for constant in constants)
 
 
 def _refined(module: Any, kinds: Sequence[Any]) -> Any:
-    """Return a copy of a module whose main function takes arguments of these types, with inferred lengths."""
+    """Return a copy of a module for these argument types of main, with all other lengths inferred."""
     context = mlir.make_ir_context()
     with _silent(context), context:
         stablehlo.register_stablehlo_passes()
@@ -234,21 +238,21 @@ def _refined(module: Any, kinds: Sequence[Any]) -> Any:
                 enable_shardy=True,
             )
             return ir.Module.parse(refined)
-        except Exception as error:  # of the bindings
+        except Exception as error:
             raise GraphError(
-                "the module's shapes cannot be found: {fault!e}; is it valid for these dims?", fault=_fault(error)
+                "the module's shapes cannot be inferred: {fault!e}; is it valid for these dims?", fault=_fault(error)
             ) from error
 
 
 def _has_open(module: Any) -> bool:
-    found: list[Any] = []
+    unsized: list[Any] = []
 
-    def look(operation: Any) -> Any:
-        found.extend(result for result in operation.results if _is_open(result.type))
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+    def visit(operation: Any) -> Any:
+        unsized.extend(result for result in operation.results if _is_open(result.type))
+        return ir.WalkResult.INTERRUPT if unsized else ir.WalkResult.ADVANCE
 
-    module.operation.walk(look)
-    return bool(found)
+    module.operation.walk(visit)
+    return bool(unsized)
 
 
 def _is_open(kind: Any) -> bool:
@@ -265,7 +269,7 @@ def _name(function: Any) -> str:
 
 
 class _HloRows:
-    """Rows of a module's operations in order; `names` has the names of a function's MLIR values."""
+    """Table rows of a module's operations in order; `names` maps MLIR values to names."""
 
     def __init__(self, module: Any) -> None:
         self.functions = {_name(function): list(_blocks(function)) for function in _functions(module)}
@@ -294,7 +298,7 @@ class _HloRows:
         return Tables(self.rows, self.residents, compute_unit=unit, compute_scale=1, source="the StableHLO module")
 
     def _body(self, function: str) -> Any:
-        """Return the single block of a function; several blocks only come with branches of another dialect."""
+        """Return the only block of a function; more than one needs branches of another dialect."""
         blocks = self.functions.get(function, [])
         if len(blocks) != 1:
             kind = "branches between blocks" if blocks else "no body"
@@ -304,7 +308,7 @@ class _HloRows:
         return blocks[0]
 
     def _function(self, function: str, names: dict[Any, str]) -> list[str]:
-        """Add the operations of a function with named arguments; return the names of its results."""
+        """Add the operations of a function; `names` has its arguments; return the names of its results."""
         if function in self.calls:
             raise GraphError("the function {function} calls itself; write it as a loop", function=function)
         self.calls.append(function)
@@ -324,13 +328,14 @@ class _HloRows:
         return []
 
     def _operation(self, operation: Any, names: dict[Any, str]) -> list[str]:
-        """Add a node, or a resident for a constant; return the names of its values."""
+        """Add a node, or a resident for a constant; return the names of the results."""
         op = operation.name.removeprefix(DIALECT)
         name = f"{op}.{self.counts[op]}"
         self.counts[op] += 1
         sizes = [_memory(result.type) for result in operation.results]
         if op == "constant":
-            if next(iter(operation.results[0].uses), None) is not None:  # operations that computed lengths may be left
+            # Inferring lengths can leave constants that nothing uses.
+            if next(iter(operation.results[0].uses), None) is not None:
                 self.residents.append(ResidentRow(name, sizes[0]))
             return [name]
         read = dict.fromkeys(operand for operand in _operands(operation) if operand in names)
@@ -348,13 +353,14 @@ class _HloRows:
         return [row.value_name(place) for place in range(len(sizes))]
 
     def _flops(self, operation: Any) -> int:
-        """FLOPs of an operation, with its regions and the functions they call as often as they run."""
+        """FLOPs of an operation, including regions and called functions, for each time that they run."""
         blocks = [sum(self._flops(inner.operation) for inner in block.operations) for block in _blocks(operation)]
         if operation.name in CALLEES:
             callee = operation.attributes[CALLEES[operation.name]].value
             if callee not in self.called_flops:
                 body = self._body(callee)
-                self.called_flops[callee] = 0  # while it is counted: recursion is refused elsewhere
+                # Ends the recursion if the function calls itself, which is an error elsewhere.
+                self.called_flops[callee] = 0
                 self.called_flops[callee] = sum(self._flops(inner.operation) for inner in body.operations)
             return self.called_flops[callee]
         if operation.name in ("stablehlo.case", "stablehlo.if"):
@@ -364,7 +370,7 @@ class _HloRows:
         return _product_flops(operation) + sum(blocks)
 
     def _has_effect(self, operation: Any) -> bool:
-        """True if an operation, or one in its regions or in a function called there, must not run a second time."""
+        """True if an operation, or one inside its regions or called functions, must not be recomputed."""
         op = operation.name.removeprefix(DIALECT)
         if op in EFFECTS or op in COLLECTIVES:
             return True
@@ -382,7 +388,7 @@ def _blocks(operation: Any) -> Iterator[Any]:
 
 
 def _operands(operation: Any) -> Iterator[Any]:
-    """Yield values that an operation and its regions read, including those computed in the regions."""
+    """Yield the values that an operation and its regions read, including values computed in the regions."""
     yield from operation.operands
     for block in _blocks(operation):
         for inner in block.operations:
@@ -408,7 +414,7 @@ def _memory(kind: Any) -> int:
 
 
 def _product_flops(operation: Any) -> int:
-    """FLOPs of dot_general and convolution, 0 of other operations."""
+    """FLOPs of dot_general and convolution; 0 for any other operation."""
     op = operation.name.removeprefix(DIALECT)
     if op not in PRODUCTS:
         return 0
@@ -423,7 +429,7 @@ def _product_flops(operation: Any) -> int:
 
 
 def _trips(loop: Any) -> int:
-    """Runs of the body of a `while` that counts from one constant to another, like JAX's loops; else 1."""
+    """Number of iterations of a `while` that counts from one constant to another, as JAX's loops do; 1 if unknown."""
     condition, body = (region.blocks[0] for region in loop.regions)
     test = _producer(list(condition.operations)[-1].operands[0])
     if test is None or test.name != "stablehlo.compare" or "LT" not in str(test.attributes["comparison_direction"]):
@@ -441,7 +447,7 @@ def _trips(loop: Any) -> int:
 
 
 def _producer(value: Any) -> Any:
-    """Return the operation that makes a value, None for an argument."""
+    """Return the operation that computes a value; None for an argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 

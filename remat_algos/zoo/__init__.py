@@ -1,4 +1,4 @@
-"""Networks with real shapes, and synthetic graphs."""
+"""Built-in networks with real shapes, and synthetic graphs."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""`Builder`: a network, node by node."""
+"""`Builder`, which collects the operations of a network."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ NO_GRADIENT = -1
 WHOLE = (int, np.integer)
 
 Size = int | tuple[int, ...]
-"""A length along all axes of an image, or one for each."""
+"""One length for all axes of an image, or one per axis."""
 
 
 class ExtraValue(NamedTuple):
-    """A value of an operation besides its first one; `name` is a suffix to the name of the node.
+    """A value of an operation after its first one; `name` is appended to the name of the node.
 
-    With `gradient` it has a gradient of its own, as parts of a split do; otherwise only the gradient of its node reads
-    it. An `effect` represents a change of a resident: an output of shape (0,).
+    With `gradient` it has a gradient of its own, like the parts of a split; otherwise only the gradient of its node
+    reads it. An `effect`, an output of shape (0,), represents a change of a resident.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Builder:
         self.parameter_shapes: dict[str, Shape] = {}
         self._views: dict[str, str] = {}
         self._value_names: dict[int, str] = {}
-        self._names_of: list[str] = []  # of each value
+        self._names_of: list[str] = []  # by value
         self._memory: list[int] = []
         self._grad_memory: list[int] = []
         self._effects: list[int] = []
@@ -77,14 +77,14 @@ class Builder:
         self._residents: list[tuple[str, int, str]] = []
 
     def fault(self, template: str, /, **fields: Any) -> GraphError:
-        """The error for this network: its name, then a sentence (`GraphError`)."""
+        """Return a GraphError whose message begins with the name of the network."""
         return GraphError("{model!w}: " + template, model=self.model, **fields)
 
     # ---------------------------------------------------------------- names
 
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
-        """Operations inside are named NAME.x, and are one node if `granularity` is "layer"."""
+        """Name operations inside NAME.x; they become one node if `granularity` is "layer"."""
         with self.scope(name):
             self._block.append(".".join(self._scope))
             try:
@@ -94,7 +94,7 @@ class Builder:
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Operations inside are named NAME.x."""
+        """Name operations inside NAME.x."""
         self._scope.append(name)
         try:
             yield
@@ -102,7 +102,7 @@ class Builder:
             self._scope.pop()
 
     def named(self, name: str) -> str:
-        """A unique full name: `name` inside the current scopes, with a number if it is in use."""
+        """Return a unique full name: `name` inside the current scopes, with a number if it is already used."""
         return self._unique(".".join((*self._scope, name)))
 
     def _unique(self, full: str) -> str:
@@ -111,26 +111,26 @@ class Builder:
         return self._unique(f"{full}_{times + 1}") if times else full
 
     def _claim(self, name: str) -> str:
-        """Claim a full name chosen by a caller, perhaps from `named`."""
+        """Reserve a full name chosen by a caller, possibly from `named`."""
         if name in self._used:
-            raise self.fault("the name {name} is taken; give another one, or read the tensor that has it", name=name)
+            raise self.fault("the name {name} is already used; choose another one, or read that tensor", name=name)
         self._counts[name] = 1
         return name
 
     # ---------------------------------------------------------------- residents and views
 
     def input(self, name: str, shape: Shape, dtype: str | None = None) -> Tensor:
-        """A resident that the user provides."""
+        """Add an input: a resident that the user provides."""
         return self._resident(self.named(name), shape, dtype or self.settings.dtype, "input")
 
     def parameter(self, name: str, shape: Shape) -> Tensor:
-        """A resident that is learned, of the dtype of the model; `name` is a full one."""
+        """Add a parameter, which has the model's dtype; `name` is a full name."""
         parameter = self._resident(self._claim(name), shape, self.settings.dtype, "parameter")
         self.parameter_shapes[name] = shape
         return parameter
 
     def state(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
-        """A resident that is carried over between training steps; `name` is a full one."""
+        """Add a state: a resident that is kept between training steps; `name` is a full name."""
         return self._resident(self._claim(name), shape, dtype, "state")
 
     def _resident(self, name: str, shape: Shape, dtype: str, role: str) -> Tensor:
@@ -141,12 +141,12 @@ class Builder:
         return Tensor(-len(self._residents), shape, dtype)
 
     def view(self, x: Tensor, *shape: int, name: str = "view") -> Tensor:
-        """A value seen in another shape, in part, or repeated along lengths of 1: no node, no bytes."""
+        """Return a view (another shape, a part, or repetition along lengths of 1): it has no node and no bytes."""
         full = self.named(name)
         more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
         if min(shape, default=1) < 1 or (more and not broadcasts(x.shape, shape)):
             raise self.fault(
-                "{name} shows {shape!w} as {view!r}; give no more elements than there are",
+                "{name} views {shape!w} as {view!r}; give at most as many elements",
                 name=full,
                 shape=x.shape,
                 view=shape,
@@ -182,11 +182,12 @@ class Builder:
     ) -> list[Tensor]:
         """Add an operation of kind `op` (`ra.ir.operation_kinds`); return its first value, then the extra ones.
 
-        `reads` are values and residents in argument order; `saves`, the reads that the gradient needs, are by default
-        those of the kind. FLOPs are two per `macs`, plus `flops`, plus the kind's for each of `elements`. `bytes_moved`
-        is by default the bytes of all reads and values; workspaces may be texts such as "4MiB". `once`: the node must
-        not run a second time. `gradient`: the first value has one, if it is floating-point. `attributes` are those of
-        the `Layer`. Extra values without a gradient are left out if `counting` is "paper".
+        `reads` are values and residents in argument order, and `saves` the reads that the gradient needs, by default
+        those of the kind. Values in `extra` without a gradient are omitted if `counting` is "paper". The cost in FLOPs
+        is 2 `macs` + `flops` + the kind's FLOPs per element times `elements`; `bytes_moved` is by default the bytes of
+        all reads and values. Workspaces are bytes, or a text such as "4MiB". A node with `once` is never recomputed.
+        The first value has a gradient if `gradient` is true and it is floating-point. `attributes` are those of the
+        `Layer`.
         """
         name = name or self.named(op.lower())
         kind = operation_kind(op)
@@ -226,7 +227,7 @@ class Builder:
         return values
 
     def _amount(self, name: str, what: str, entry: Any, read: Reading) -> int:
-        """Bytes, rounded up, or a whole count."""
+        """Parse an amount: bytes, rounded up, or a whole number."""
         if type(entry) is int:
             return entry
         try:
@@ -270,7 +271,7 @@ class Builder:
         values: Sequence[Tensor],
         extra: Sequence[ExtraValue],
     ) -> list[int]:
-        """Values that the gradient reads, by id."""
+        """Return the ids of the values that the gradient reads."""
         if kind is None:
             inputs = output = True
         else:
@@ -306,7 +307,7 @@ class Builder:
         for x in tensors:
             if x.shape != shape and not broadcasts(x.shape, shape):
                 raise self.fault(
-                    "{name} reads shapes {shape!w} and {other!w}; give the lengths of the first, from the last one on, "
+                    "{name} reads shapes {shape!w} and {other!w}, which do not broadcast; give equal trailing lengths, "
                     "or 1",
                     name=name,
                     shape=shape,
@@ -323,11 +324,11 @@ class Builder:
             )
 
     def _axis(self, name: str, x: Tensor, axis: int) -> int:
-        """The axis, counted from the first."""
+        """Return an axis counted from the first."""
         rank = len(x.shape)
         if axis not in range(-rank, rank):
             raise self.fault(
-                "{name} goes along axis {axis} of shape {shape!w}; give one of its axes, or a tensor with that axis",
+                "{name} needs axis {axis} of shape {shape!w}; give one of its axes, or a tensor with that axis",
                 name=name,
                 axis=axis,
                 shape=x.shape,
@@ -345,7 +346,7 @@ class Builder:
             )
 
     def _rank(self, name: str, x: Tensor) -> int:
-        """Number of spatial axes of an image."""
+        """Return the number of spatial axes of an image."""
         if len(x.shape) < 3:
             raise self.fault(
                 "{name} reads shape {shape!w}; give an image, (batch, channels, *lengths)", name=name, shape=x.shape
@@ -353,7 +354,7 @@ class Builder:
         return len(x.shape) - 2
 
     def _each(self, name: str, what: str, size: Size, rank: int) -> Shape:
-        """A size for each of `rank` axes."""
+        """Return a size for each of `rank` axes."""
         sizes = size if isinstance(size, tuple) else (size,) * rank
         if len(sizes) != rank or not all(isinstance(n, WHOLE) for n in sizes):
             raise self.fault(
@@ -368,7 +369,7 @@ class Builder:
     # ---------------------------------------------------------------- the network
 
     def network(self) -> Network:
-        """Build the network at the granularity and with the gradients of the settings."""
+        """Build the network with the granularity, gradients and optimizer of the settings."""
         if not self.layers:
             raise self.fault("the network has no operation; add one")
         graph = self._graph()
@@ -422,10 +423,11 @@ class Builder:
         )
 
     def _grad_compute(self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int]) -> Int64:
-        """Costs of gradients, -1 for the rule of `differentiate`.
+        """Return the costs of gradients; -1 means the default rule of `differentiate`.
 
-        With occupancy, the gradient of a product is two products of the same FLOPs, padded to tiles by the size of its
-        operands. That of a weight is not padded: it sums over the batch, and libraries split sums if tiles are few.
+        With occupancy, the gradient of a product is two products with the same FLOPs, padded to tiles according to the
+        size of its operands. The gradient of a weight is not padded: it sums over the batch, and libraries split such
+        sums if there are few tiles.
         """
         if self.settings.cost != "occupancy":
             return np.full(len(ops), -1, np.int64)
@@ -436,7 +438,7 @@ class Builder:
         return np.where([layer.macs > 0 for layer in self.layers], first + second, -1)
 
     def _update_cost(self, op: str, size: int, bytes_moved: int) -> int:
-        """Cost of the update of a parameter, or of one of its element-wise steps."""
+        """Return the cost of a parameter's update, or of one of its element-wise steps."""
         elements = size // element_bytes(self.settings.dtype)
         optimizer = optimizer_of(op)
         flops = optimizer.flops if optimizer is not None else 1
@@ -458,5 +460,5 @@ def _operand_size(layer: Layer, place: int) -> int:
 
 
 def broadcasts(shape: Shape, to: Shape) -> bool:
-    """True if the lengths, from the last one on, are those of `to`, or 1."""
+    """True if a shape broadcasts to another: its trailing lengths are equal or 1."""
     return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape[::-1], to[::-1], strict=False))

@@ -1,4 +1,4 @@
-"""A graph with one node per block, for granularity="layer"."""
+"""Contraction of a graph to one node per block, for granularity="layer"."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from remat_algos.kernels.lifetimes import instance_lifetimes
 
 
 def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
-    """Contract each block of the forward graph to one node, so that it is kept or recomputed as a whole.
+    """Contract each block of a forward graph to one node, so that blocks are kept or recomputed as a whole.
 
-    `block[v]` is the name of node v's block, "" for a single node. Consecutive nodes of a block become a node of that
-    name; if they are not consecutive, they become several: `b`, `b#2`, ... The node's values are the outputs and those
-    read outside, under their names, and `BLOCK:inner`, the bytes of the others that gradients read; other bytes of its
-    run are workspace. So the bytes live between forward and backward part are the same, and the peak without
-    rematerialization is not lower.
+    `block[v]` is the name of node v's block, or "" if the node stays single. Consecutive nodes of a block become one
+    node with the block's name; if a block has several such groups, they become `b`, `b#2`, and so on. The values of the
+    new node are the block's outputs and the values read outside of it, with their old names, and one value
+    `BLOCK:inner` with the bytes of all other values that gradients read. All other bytes become workspace. So the bytes
+    that are live between forward and backward part stay the same, and the peak without rematerialization does not
+    decrease.
 
-    A `once` node stays single: one that reads no value (a dropout mask) moves before its block, any other splits it. A
-    block that reads no value with a gradient is split where gradients begin, since it would have none. Gradients cost
-    `factor` times the compute of the block; if a node has a `grad_compute`, those of the others cost twice their
-    compute.
+    A `once` node stays single: if it reads no value, like a dropout mask, it moves before its block; otherwise it
+    splits the block. A block that reads no value with a gradient is split where gradients begin, because otherwise it
+    would have none. A gradient costs `factor` times the compute of its block. If any node of a block has a
+    `grad_compute`, the gradients of its other nodes count twice their compute.
     """
     if graph.forward_of is not None:
-        raise GraphError("the graph has a backward part; contract the graph that it was made from, then differentiate")
+        raise GraphError("the graph has a backward part; contract its forward graph, then differentiate")
     if len(block) != graph.n_nodes:
         raise GraphError(
-            'block has {n_block} entries, expected {n_nodes} (one per node, "" for none)',
+            'block has {n_block} entries, expected {n_nodes} (one per node, "" for no block)',
             n_block=len(block),
             n_nodes=graph.n_nodes,
         )
@@ -70,7 +71,7 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
 
 
 def able(graph: ComputationGraph, rules: Backward) -> Bool:
-    """bool[n]: True for a node that can have a gradient, because it reads a parameter or a value that has one."""
+    """bool[n]: True for a node that can have a gradient: it reads a parameter, or a value that has a gradient."""
     flags = np.zeros(graph.n_nodes, bool)
     flags[row_of(graph.read_indptr)[(rules.grad_memory >= 0)[graph.read_indices]]] = True
     if graph.resident is not None:
@@ -81,16 +82,19 @@ def able(graph: ComputationGraph, rules: Backward) -> Bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Contraction:
-    """The block of each node, and what becomes of each value, by ids of the original graph."""
+    """Blocks of nodes and fates of values; "old" ids are of the original graph, "new" ids of the contracted graph.
 
-    group: Int64  # [n] the block of each node
-    size: Int64  # [blocks] number of its nodes
-    home: Int64  # [n_values] the block of a value
-    kept: Bool  # [n_values] True for a value of its block
-    inner: Int64  # [blocks] bytes of the others that gradients read, -1 without any
-    origin: Int64  # [new values] the old value, -1 for inner ones
+    Of the old values that do not stay values, those that gradients read become one inner value of their block.
+    """
+
+    group: Int64  # [n] block of each old node
+    size: Int64  # [blocks] number of nodes
+    home: Int64  # [n_values] block of each old value
+    kept: Bool  # [n_values] it stays a value
+    inner: Int64  # [blocks] bytes of the inner value; -1 without one
+    origin: Int64  # [new values] its old value; -1 for an inner value
     value_indptr: Int64  # [blocks + 1]
-    value: Int32  # [n_values] the new value that contains it, -1: none
+    value: Int32  # [n_values] new value that contains it; -1 without one
 
     @classmethod
     def of(cls, graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> _Contraction:
@@ -105,7 +109,7 @@ class _Contraction:
         np.add.at(inner, home[hidden], graph.memory[hidden])
         old, with_inner = np.flatnonzero(kept), np.flatnonzero(inner >= 0)
         owner = np.append(home[old], with_inner)
-        order = np.argsort(owner, kind="stable")  # old values by id, then the inner ones
+        order = np.argsort(owner, kind="stable")
         origin = np.append(old, np.full(with_inner.size, -1))[order]
         value_indptr = np.searchsorted(owner[order], np.arange(size.size + 1))
         value = np.full(graph.n_values, -1, np.int32)
@@ -115,27 +119,27 @@ class _Contraction:
 
     @property
     def merged(self) -> Bool:
-        """bool[blocks]: True for a block of more than one node."""
+        """bool[blocks]: True for a block of several nodes."""
         return self.size > 1
 
     @property
     def alone(self) -> Bool:
-        """bool[n]: True for a node that is the only one of its block."""
+        """bool[n]: True for the only node of its block."""
         return ~self.merged[self.group]
 
     def sums(self, amounts: Int64 | Bool) -> Int64:
-        """int64[blocks]: the sum of the amounts of each block's nodes."""
+        """int64[blocks]: sums of amounts over the nodes of each block."""
         total = np.zeros(self.size.size, np.int64)
         np.add.at(total, self.group, amounts)
         return total
 
     def of_values(self, old: Int64, inner: Int64) -> Int64:
-        """int64[new values]: `old` of the value that stays, or `inner` of the block whose inner values are one."""
+        """int64[new values]: `old` for values that stay, `inner` for the inner value of a block."""
         owner = row_of(self.value_indptr)
         return np.where(self.origin >= 0, old[self.origin], inner[owner])
 
     def rows(self, node: Int64, entry: Int32) -> tuple[Int64, Int32]:
-        """(indptr, entries): the distinct entries of each block's nodes, in order of first appearance."""
+        """Group entries of nodes by block: (indptr, distinct entries in order of first appearance)."""
         row = self.group[node]
         _, first = np.unique((row << 32) + entry, return_index=True)
         first.sort()
@@ -143,7 +147,7 @@ class _Contraction:
 
 
 def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> Int64:
-    """int64[n]: the block of each node; blocks are numbered in topological order."""
+    """int64[n]: block of each node, numbered in topological order."""
     codes: dict[str, int] = {}
     code = np.array([codes.setdefault(name, len(codes)) for name in block])
     alone = graph.once | (code == codes.get("", -1))
@@ -155,9 +159,10 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
     run[rest] = np.cumsum(begins)
     begins[np.searchsorted(rest, _first_fed(graph, rules, np.where(moved, 0, run)))] = True
     run[rest] = np.cumsum(begins)
-    following = np.append(run[rest], run.max() + 1)[np.searchsorted(rest, np.flatnonzero(moved))]
-    place = 2 * run  # even for nodes that stay, one less for nodes that move before them
-    place[moved] = 2 * following - 1
+    next_run = np.append(run[rest], run.max() + 1)[np.searchsorted(rest, np.flatnonzero(moved))]
+    # Even for nodes that stay; one less for nodes that move before them.
+    place = 2 * run
+    place[moved] = 2 * next_run - 1
     order = np.argsort(place, kind="stable")
     group = np.empty(graph.n_nodes, np.int64)
     group[order] = np.cumsum((np.diff(place[order], prepend=0) > 0) | moved[order]) - 1
@@ -165,29 +170,30 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
 
 
 def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
-    """int64[...]: where gradients begin in runs of nodes that read no value with a gradient from outside the run."""
+    """int64[...]: node where gradients begin, for each run that reads no value with a gradient from outside."""
     reader = row_of(graph.read_indptr)
-    bears = rules.grad_memory[graph.read_indices] >= 0
-    reader, source = reader[bears], graph.producer[graph.read_indices[bears]]
+    has_gradient = rules.grad_memory[graph.read_indices] >= 0
+    reader, source = reader[has_gradient], graph.producer[graph.read_indices[has_gradient]]
     inside = run[source] == run[reader]
     runs, first = np.unique(run[reader[inside]], return_index=True)
     return reader[inside][first[~np.isin(runs, run[reader[~inside]])]]
 
 
 def _kept(graph: ComputationGraph, group: Int64, merged: Bool) -> Bool:
-    """bool[n_values]: True for a value that stays one: of a single node, an output, or read outside its block."""
+    """bool[n_values]: True for a value that stays a value: of a single node, an output, or read outside its block."""
     home, reader = group[graph.producer], group[row_of(graph.read_indptr)]
     kept = graph.output | ~merged[home]
     kept[graph.read_indices[home[graph.read_indices] != reader]] = True
     last = np.zeros(merged.size, np.int64)
     np.maximum.at(last, group, np.arange(graph.n_nodes))
-    silent = ~np.isin(np.arange(merged.size), home[kept])
-    kept[graph.value_indptr[last[silent]]] = True  # every node has a value
+    # Every node needs a value: keep the first value of the block's last node.
+    without_value = ~np.isin(np.arange(merged.size), home[kept])
+    kept[graph.value_indptr[last[without_value]]] = True
     return kept
 
 
 def _backward(graph: ComputationGraph, rules: Backward, blocks: _Contraction) -> Backward:
-    """The gradients of blocks, without the workspace of those of several nodes."""
+    """Return the gradients of blocks; the workspace of gradients of merged blocks is added later."""
     saver = row_of(rules.saved_indptr)
     can = able(graph, rules)
     saves = (can | blocks.alone)[saver]
@@ -214,10 +220,10 @@ def _resident(graph: ComputationGraph, blocks: _Contraction) -> Resident | None:
 
 
 def _mark(graph: ComputationGraph, blocks: _Contraction) -> Int8 | None:
-    """A mark that all nodes of a block share."""
+    """Return the marks of blocks: a block has a mark if all its nodes have it."""
     if graph.mark is None:
         return None
-    keep, recompute = (blocks.sums(graph.mark == wish) == blocks.size for wish in (KEEP, RECOMPUTE))
+    keep, recompute = (blocks.sums(graph.mark == mark) == blocks.size for mark in (KEEP, RECOMPUTE))
     return (KEEP * keep + RECOMPUTE * recompute).astype(np.int8)
 
 
@@ -225,13 +231,13 @@ def _labels(graph: ComputationGraph, blocks: _Contraction, block: Sequence[str])
     first = np.unique(blocks.group, return_index=True)[1].tolist()
     node_names, value_names = graph.node_names(), graph.value_names()
     views = _views(graph, blocks.kept, node_names, value_names)
-    wishes = ["" if graph.once[v] else block[v] for v in first]
+    block_names = ["" if graph.once[v] else block[v] for v in first]
     names_of_values = ["" if x < 0 else value_names[x] for x in blocks.origin.tolist()]
     names = _UniqueNames({*names_of_values, *graph.resident_names, *views})
-    names.used.update(node_names[v] for v, wish in zip(first, wishes, strict=True) if not wish)
+    names.used.update(node_names[v] for v, name in zip(first, block_names, strict=True) if not name)
     own = [
-        names.free(wish, names_of_values[x]) if wish else node_names[v]
-        for v, wish, x in zip(first, wishes, blocks.value_indptr.tolist(), strict=False)
+        names.free(name, names_of_values[x]) if name else node_names[v]
+        for v, name, x in zip(first, block_names, blocks.value_indptr.tolist(), strict=False)
     ]
     for x, home in zip(np.flatnonzero(blocks.origin < 0).tolist(), np.flatnonzero(blocks.inner >= 0), strict=True):
         names_of_values[x] = names.free(f"{own[home]}:inner")
@@ -244,7 +250,7 @@ def _labels(graph: ComputationGraph, blocks: _Contraction, block: Sequence[str])
 def _views(
     graph: ComputationGraph, kept: Bool, node_names: Sequence[str], value_names: Sequence[str]
 ) -> dict[str, str]:
-    """Views of remaining values and of residents."""
+    """Return the views of values that stay, and of residents."""
     if not graph.labels.views:
         return {}
     value = dict(zip(node_names, graph.value_indptr[:-1].tolist(), strict=True))
@@ -260,13 +266,13 @@ def _views(
 
 @dataclass(frozen=True, slots=True)
 class _UniqueNames:
-    """Names in use, and the last number of each."""
+    """Used names, and the last number appended to each name."""
 
     used: set[str]
     numbers: dict[str, int] = field(default_factory=dict)
 
     def free(self, name: str, own: str = "") -> str:
-        """The name or, if anything but its own first value has it, the next of name#2, name#3, ..."""
+        """Return the name, or the next of name#2, name#3, ... if it is used other than by the value `own`."""
         candidate = name
         while candidate in self.used and candidate != own:
             self.numbers[name] = self.numbers.get(name, 1) + 1
@@ -276,10 +282,11 @@ class _UniqueNames:
 
 
 def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) -> tuple[Int64, Int64]:
-    """int64[blocks] twice: scratch bytes of each block and of its gradients, the peak inside minus its own bytes.
+    """int64[blocks] twice: workspace of each block and of its gradients, so that contraction does not lower the peak.
 
-    Both graphs are differentiated (every output with a gradient is a loss), with and without gradients of parameters,
-    and simulated in id order; the larger figure counts. It is 0 for a block of one node.
+    The workspace is the peak while the block's nodes run, minus the bytes of the new node; 0 for a single node. Both
+    graphs are differentiated (every output with a gradient is a loss), with and without gradients of parameters, and
+    simulated in id order; the larger figure counts.
     """
     span = _spans(group)
     home = np.full(coarse.n_nodes, -1)
@@ -289,17 +296,17 @@ def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) 
     learned = resident is not None and bool((resident.role == PARAMETER).any())
     for parameter_gradients in (False, True)[: 1 + learned]:
         nodes, blocks = (_IdOrderSteps.of(graph, parameter_gradients) for graph in (fine, coarse))
-        own = home[blocks.owner] == blocks.owner  # no single node in between
+        # Excludes single nodes inside the span of a block.
+        own = home[blocks.owner] == blocks.owner
         for scratch, backward in ((workspace, False), (grad_workspace, True)):
             inside = nodes.rise(coarse.n_nodes, span, nodes.backward == backward)
-            # a seed has no workspace
             without = blocks.rise(coarse.n_nodes, home, blocks.backward == backward, own & ~blocks.seed)
             np.maximum(scratch, np.where(without >= 0, inside - without, 0), out=scratch)
     return workspace, grad_workspace
 
 
 def _spans(group: Int64) -> Int64:
-    """int64[n]: the block of several nodes whose span of ids contains the node, or -1."""
+    """int64[n]: the merged block whose range of ids contains the node; -1 for none."""
     node = np.arange(group.size)
     first = np.full(group.max() + 1, group.size)
     last = np.zeros(first.size, np.int64)
@@ -313,13 +320,13 @@ def _spans(group: Int64) -> Int64:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _IdOrderSteps:
-    """A differentiated graph simulated in id order; an entry for each step."""
+    """A differentiated graph simulated in id order; arrays have one entry per step."""
 
-    owner: Int64  # the forward node that runs, whose gradient runs, or whose value is the loss of a seed
+    owner: Int64  # forward node of the step
     backward: Bool
     seed: Bool
-    live: Int64  # bytes
-    before: Int64  # bytes that are live both before and during the step
+    live: Int64  # bytes during the step
+    before: Int64  # those also live before it
 
     @classmethod
     def of(cls, graph: ComputationGraph, parameter_gradients: bool) -> _IdOrderSteps:
@@ -338,13 +345,15 @@ class _IdOrderSteps:
         return cls(owner[order], order >= graph.n_nodes, seed[order], live, before)
 
     def rise(self, n_blocks: int, home: Int64, part: Bool, counted: Bool | None = None) -> Int64:
-        """int64[blocks]: the highest live bytes of a block's steps, minus those before its first; -1 without steps.
+        """int64[blocks]: maximum live bytes over a block's steps, minus those before its first step; -1 without steps.
 
-        `home` int64[n] is the block of each forward node or -1; only steps in `part`, and `counted` if given, count.
+        `home`, int64[n], is the block of each forward node, or -1. Only steps in `part` count, for the maximum only
+        those that are also in `counted`.
         """
         steps = np.flatnonzero(part & (home[self.owner] >= 0))
         highest, before = np.full((2, n_blocks), -1, np.int64)
-        before[home[self.owner[steps[::-1]]]] = self.before[steps[::-1]]  # the first step is written last
+        # Written in reverse, so that the first step wins.
+        before[home[self.owner[steps[::-1]]]] = self.before[steps[::-1]]
         if counted is not None:
             steps = steps[counted[steps]]
         np.maximum.at(highest, home[self.owner[steps]], self.live[steps])

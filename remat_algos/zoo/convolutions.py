@@ -1,4 +1,4 @@
-"""Layers with windows over a sequence, an image or a volume: convolutions, pooling, resizing."""
+"""Layers on sequences, images and volumes: convolutions, pooling, resizing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remat_algos.zoo.network import Shape, Tensor
 
 
 class Convolutions(Builder):
-    """Layers on tensors of shape (batch, channels, *lengths); a size is one number for all lengths, or one for each."""
+    """Layers on tensors of shape (batch, channels, *lengths); sizes are one number, or one per length."""
 
     def convolution(
         self,
@@ -25,13 +25,13 @@ class Convolutions(Builder):
         bias: bool = True,
         name: str = "conv",
     ) -> Tensor:
-        """A convolution; its gradient reads x. Its workspace may hold one unfolded image at a time (im2col)."""
+        """A convolution; its gradient reads x. Its workspace is one unfolded image (im2col), up to the limit."""
         full = self.named(name)
         rank = self._rank(full, x)
         before = x.shape[1]
         if groups < 1 or before % groups or channels % groups:
             raise self.fault(
-                "{name} makes {channels} channels of {before} in {groups} groups; give a number that divides both",
+                "{name} has {before} channels in, {channels} out and {groups} groups; give groups that divide both",
                 name=full,
                 channels=channels,
                 before=before,
@@ -70,7 +70,7 @@ class Convolutions(Builder):
         bias: bool = True,
         name: str = "up",
     ) -> Tensor:
-        """A transposed convolution, which enlarges images; its gradient reads x."""
+        """A transposed convolution, which enlarges the image; its gradient reads x."""
         full = self.named(name)
         rank = self._rank(full, x)
         options = {"kernel": kernel, "stride": stride, "padding": padding}
@@ -79,8 +79,8 @@ class Convolutions(Builder):
         shape = (x.shape[0], channels, *lengths)
         if min(*lengths, *step) < 1 or min(edge) < 0:
             raise self.fault(
-                "{name} makes an image of {lengths!w} with stride {stride!r} and padding {padding!r}; give a stride of "
-                "1 or more and less padding",
+                "{name} has a result of {lengths!w} with stride {stride!r} and padding {padding!r}; give a stride of 1 "
+                "or more, and less padding",
                 name=full,
                 lengths=lengths,
                 stride=stride,
@@ -105,9 +105,10 @@ class Convolutions(Builder):
     def max_pool(
         self, x: Tensor, kernel: Size, stride: Size, *, padding: Size = 0, cover: bool = False, name: str = "pool"
     ) -> Tensor:
-        """The maximum of each window and its index (8 bytes each), which the gradient reads.
+        """Max pooling; its gradient reads the index of each maximum (8 bytes each).
 
-        `cover` is `ceil_mode` of PyTorch: the last window extends beyond the edge, but none begins in the padding.
+        `cover` is PyTorch's `ceil_mode`: the last window may extend beyond the edge, but no window begins in the
+        padding after the image.
         """
         full = self.named(name)
         shape, work = self._pooled(full, x, kernel, stride, padding, cover)
@@ -118,7 +119,7 @@ class Convolutions(Builder):
     def average_pool(
         self, x: Tensor, kernel: Size, stride: Size, *, padding: Size = 0, cover: bool = False, name: str = "pool"
     ) -> Tensor:
-        """The mean of each window; its gradient reads nothing."""
+        """Average pooling; its gradient reads nothing."""
         full = self.named(name)
         shape, work = self._pooled(full, x, kernel, stride, padding, cover)
         return self.run(
@@ -126,12 +127,12 @@ class Convolutions(Builder):
         )
 
     def average_pool_to(self, x: Tensor, *lengths: int, name: str = "pool") -> Tensor:
-        """Adaptive average pooling: the means of the given number of equal parts; its gradient reads nothing."""
+        """Adaptive average pooling to an image of these lengths; its gradient reads nothing."""
         full = self.named(name)
         sizes = self._each(full, "size", lengths, self._rank(full, x))
         if any(not 1 <= new <= now for now, new in zip(x.shape[2:], sizes, strict=True)):
             raise self.fault(
-                "{name} makes {lengths!r} of an image of {shape!w}; give a larger image",
+                "{name} pools an image of {shape!w} to {lengths!r}; give a larger image",
                 name=full,
                 lengths=lengths,
                 shape=x.shape[2:],
@@ -139,12 +140,10 @@ class Convolutions(Builder):
         return self.run("AveragePooling", [x], (*x.shape[:2], *lengths), name=full, flops=prod(x.shape))
 
     def upsample(self, x: Tensor, *lengths: int, linear: bool = True, name: str = "upsample") -> Tensor:
-        """The image resized, by linear interpolation or to the nearest element; its gradient reads nothing."""
+        """Resize the image, by linear interpolation or nearest neighbour; its gradient reads nothing."""
         full = self.named(name)
         if min(self._each(full, "size", lengths, self._rank(full, x))) < 1:
-            raise self.fault(
-                "{name} makes an image of {lengths}; give lengths of 1 or more", name=full, lengths=lengths
-            )
+            raise self.fault("{name} resizes to {lengths}; give lengths of 1 or more", name=full, lengths=lengths)
         shape = (*x.shape[:2], *lengths)
         neighbours = 2 ** len(lengths) if linear else 0
         return self.run("Upsample", [x], shape, name=full, flops=2 * neighbours * prod(shape), linear=linear)
@@ -152,7 +151,7 @@ class Convolutions(Builder):
     def _lengths(
         self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, dilation: Size, cover: bool = False
     ) -> Shape:
-        """Number of places of a window along each length."""
+        """Return the number of positions of a window along each length."""
         rank = self._rank(name, x)
         options = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         sizes = [self._each(name, what, size, rank) for what, size in options.items()]
@@ -161,26 +160,27 @@ class Convolutions(Builder):
             if min(k, s, d) < 1 or p < 0:
                 raise self.fault(
                     "{name} has kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation}; give 1 or "
-                    "more, 0 of padding",
+                    "more each, and a padding of 0 or more",
                     name=name,
                     **options,
                 )
             if (room := n + 2 * p - d * (k - 1) - 1) < 0:
                 raise self.fault(
-                    "{name} has a window of {window} on a padded length of {length}; give a larger image, more "
-                    "padding or a smaller kernel",
+                    "{name} has a window of {window}, longer than the padded length of {length}; give a larger image, "
+                    "more padding or a smaller kernel",
                     name=name,
                     window=d * (k - 1) + 1,
                     length=n + 2 * p,
                 )
             place = -(-room // s) if cover else room // s
-            places.append(place + 1 if not cover or place * s < n + p else place)  # none begins in the padding
+            # With `cover`, drop a last window that would begin in the padding.
+            places.append(place + 1 if not cover or place * s < n + p else place)
         return tuple(places)
 
     def _pooled(
         self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, cover: bool
     ) -> tuple[Shape, int]:
-        """Shape of the result of pooling, and the number of elements read."""
+        """Return the shape after pooling, and the number of elements read."""
         shape = (*x.shape[:2], *self._lengths(name, x, kernel, stride, padding, 1, cover))
         window, edge = (self._each(name, "size", size, len(shape) - 2) for size in (kernel, padding))
         if any(2 * p > k for k, p in zip(window, edge, strict=True)):
@@ -193,9 +193,9 @@ class Convolutions(Builder):
         return shape, prod(shape) * prod(window)
 
     def _weights(self, name: str, weight: Shape, bias: int) -> list[Tensor]:
-        made = [self.parameter(f"{name}.weight", weight)]
-        return [*made, self.parameter(f"{name}.bias", (bias,))] if bias else made
+        weights = [self.parameter(f"{name}.weight", weight)]
+        return [*weights, self.parameter(f"{name}.bias", (bias,))] if bias else weights
 
     def _layout(self, elements: int) -> int:
-        """Bytes of one image laid out as a matrix, up to the limit."""
+        """Return the bytes of one image unfolded to a matrix, up to the limit."""
         return min(tensor_bytes((elements,), self.settings.dtype), self.workspace_limit)

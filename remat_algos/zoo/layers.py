@@ -1,4 +1,4 @@
-"""`Layers`: all builder methods of networks; losses and mixtures of experts are made of the others."""
+"""`Layers`: all builder methods of networks, including losses and mixtures of experts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Expert = Callable[[Tensor, str], Tensor]
 
 
 class Layers(Convolutions, Products):
-    """Operations of a network: each method adds one or several and returns a `Tensor`.
+    """Operations of a network: each method adds one or several operations and returns a `Tensor`.
 
-    docs/layers.md has a table for each. `name` is that of the operation, within the current scopes and with a number if
-    it is in use. Sizes, axes and shapes that do not fit raise a GraphError.
+    docs/layers.md describes each method. `name` is the operation's name inside the current scopes, with a number if it
+    is already used. Sizes, axes and shapes that do not match raise GraphError.
 
     Examples
     --------
@@ -36,12 +36,11 @@ class Layers(Convolutions, Products):
     # ---------------------------------------------------------------- losses
 
     def softmax_cross_entropy(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
-        """The mean of -log softmax at the targets: one number; its gradient reads the probabilities."""
+        """Cross-entropy of softmax(x) and the targets, averaged; its gradient reads the probabilities."""
         rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1) if -len(x.shape) <= axis < len(x.shape)}
         if prod(targets.shape) not in rows.values():
             raise self.fault(
-                "{name} has scores of shape {scores!w} for targets of {targets!w}; give a target for each row of "
-                "scores",
+                "{name} has scores of shape {scores!w} but targets of {targets!w}; give one target per row of scores",
                 name=name,
                 scores=x.shape,
                 targets=targets.shape,
@@ -65,7 +64,7 @@ class Layers(Convolutions, Products):
         )
 
     def mean_square(self, x: Tensor, target: Tensor, name: str = "loss") -> Tensor:
-        """The mean of the squared differences: one number; its gradient reads x."""
+        """Mean squared error; its gradient reads x."""
         self._same_shape(name, [x, target])
         if self.settings.primitive:
             with self.scope(name):
@@ -74,10 +73,10 @@ class Layers(Convolutions, Products):
         return self.run("MeanSquare", [x, target], (), name=self.named(name), elements=prod(x.shape), dtype="float32")
 
     def ctc_loss(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
-        """-log probability of a transcript, over all alignments; its gradient reads x and the forward probabilities."""
+        """CTC loss, -log of a transcript's probability; its gradient reads x and the forward probabilities."""
         if (len(x.shape), len(targets.shape)) != (3, 2):
             raise self.fault(
-                "{name} has scores of shape {scores!w} for targets of {targets!w}; give (steps, batch, classes) and "
+                "{name} has scores of shape {scores!w} and targets of {targets!w}; give (steps, batch, classes) and "
                 "(batch, length)",
                 name=name,
                 scores=x.shape,
@@ -97,10 +96,10 @@ class Layers(Convolutions, Products):
     # ---------------------------------------------------------------- mixtures of experts
 
     def routed(self, x: Tensor, expert: Expert, experts: int, chosen: int, capacity: int) -> tuple[Tensor, Tensor]:
-        """Rows of x transformed by their experts, and the load balancing loss."""
+        """Transform each row of x by its experts; return the result and the load balancing loss."""
         if chosen > experts:
             raise self.fault(
-                "each word takes {chosen} of {experts} experts; give chosen={experts} or less",
+                "chosen={chosen} is more than the {experts} experts; give {experts} or less",
                 chosen=chosen,
                 experts=experts,
             )
@@ -110,14 +109,14 @@ class Layers(Convolutions, Products):
             places = self._places(probabilities, chosen)
             shares = self._shares(probabilities, places)
             sent = self._dispatched(rows, places, experts, capacity)
-            made = [expert(part, f"expert{k}") for k, part in enumerate(sent)]
+            results = [expert(part, f"expert{k}") for k, part in enumerate(sent)]
             gathered, full = (*places.shape, x.shape[-1]), self.named("taken")
-            taken = self.run("Slice", [*made, places], gathered, name=full, saves=[places])
+            taken = self.run("Slice", [*results, places], gathered, name=full, saves=[places])
             y = self.matmul(self.view(shares, rows.shape[0], 1, chosen), taken, name="combined")
             return self.view(y, *x.shape), self._balance(probabilities, places)
 
     def _places(self, probabilities: Tensor, chosen: int) -> Tensor:
-        """The place and expert of each row: `once`, since a second run might choose others."""
+        """Choose the experts of each row, and its position there; `once`, because a recomputation could differ."""
         return self.run(
             "Route",
             [probabilities],
@@ -130,7 +129,7 @@ class Layers(Convolutions, Products):
         )
 
     def _shares(self, probabilities: Tensor, places: Tensor) -> Tensor:
-        """The probabilities of the chosen experts; if several, normalized to the sum 1."""
+        """Return the probabilities of the chosen experts; if there are several, normalized to the sum 1."""
         shares = self.run("Slice", [probabilities, places], places.shape, name=self.named("shares"), saves=[places])
         if places.shape[1] == 1:
             return shares
@@ -138,7 +137,7 @@ class Layers(Convolutions, Products):
         return self.pointwise("Divide", [shares, total], name="weights")
 
     def _dispatched(self, rows: Tensor, places: Tensor, experts: int, capacity: int) -> list[Tensor]:
-        """The rows that go to each expert, copied by one node."""
+        """Copy the rows for each expert, with one node."""
         room = min(rows.shape[0], -(-prod(places.shape) * capacity // (100 * experts)))
         shape = (room, rows.shape[1])
         extra = [ExtraValue(str(k), shape, rows.dtype, gradient=True) for k in range(1, experts)]
@@ -147,7 +146,7 @@ class Layers(Convolutions, Products):
         )
 
     def _balance(self, probabilities: Tensor, places: Tensor) -> Tensor:
-        """Share of the rows times mean probability, summed over the experts and scaled (fedus2022, equation 4)."""
+        """Load balancing loss: sum over experts of share of rows times mean probability (fedus2022, equation 4)."""
         experts = probabilities.shape[1:]
         with self.scope("balance"):
             load = self.run(

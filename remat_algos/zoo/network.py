@@ -1,4 +1,4 @@
-"""`Network`: a graph, and a `Layer` for each operation, with the shapes, reads and costs that the graph lacks."""
+"""`Network`: a graph, and a `Layer` per operation with shapes, reads and costs that the graph does not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 class Tensor(NamedTuple):
-    """A value or a resident (id -1 and down), seen in some shape."""
+    """A value (id 0 and up) or a resident (id -1 and down), in some shape."""
 
     value: int
     shape: Shape
@@ -24,12 +24,12 @@ class Tensor(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """An operation of a network, with the name and kind of its node before nodes were joined to blocks.
+    """An operation of a network; `name` and `op` are those of its node before nodes are merged to blocks.
 
-    `block` is "" for no block; `shapes` and `dtypes` are those of its values as computed (reads may be views).
-    `parameters` are the parameters that it reads, `flops` two per multiply-add plus the element-wise ones,
-    `bytes_moved` what it reads and writes once, parameters included; `attributes` are kernel, stride and the like.
-    `arguments` are its reads in argument order, repeats included, each in the shape in which it is seen.
+    `block` is "" for no block; `shapes` and `dtypes` are those of the computed values; `parameters` names the
+    parameters that it reads; `flops` counts two per multiply-add plus element-wise ones; `bytes_moved` counts each read
+    and written byte once, including parameters; `attributes` has kernel, stride and so on. `arguments` are the reads in
+    argument order, including repeats, in the shapes of their views.
     """
 
     name: str
@@ -54,13 +54,13 @@ class Network:
     Parameters
     ----------
     name : str
-        The name from which it was built.
+        Name of the model.
     graph : ComputationGraph
         The graph for solvers.
     layers : tuple of Layer
-        Layers in the order of their runs.
+        Layers in execution order.
     parameter_shapes : mapping of str to shape
-        Shape of each parameter, tied ones once.
+        Shape of each parameter; shared ones count once.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Network:
 
     @property
     def n_parameters(self) -> int:
-        """Elements of all parameters, tied ones once."""
+        """Number of elements of all parameters; shared ones count once."""
         return sum(int(np.prod(shape, dtype=np.int64)) for shape in self.parameter_shapes.values())
 
     @property

@@ -1,4 +1,4 @@
-"""Optimizers: their states and steps, and their updates as nodes behind the gradients."""
+"""Optimizers: their states and steps, and their updates as nodes after the gradients."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ STATE = ROLES.index("state")
 
 
 class UpdateStep(NamedTuple):
-    """An operation of the update of p: what it reads and writes, by name.
+    """An operation of a parameter's update; reads and writes are names.
 
-    `p` is the parameter, `m` stands for `m(p)`, `m@new` for `m(p)@new`. A write to p makes no value.
+    `p` is the parameter, `m` means `m(p)`, `m@new` means `m(p)@new`. A write to p creates no value.
     """
 
     name: str
@@ -49,7 +49,7 @@ _UPDATE = UpdateStep("update", "Subtract", ("p", "step"), ("p",))
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """An optimizer: the names of its states, each of the parameter's size, and the operations of its update."""
+    """An optimizer: names of its states, each of the parameter's size, and the operations of its update."""
 
     name: str
     op: str
@@ -58,12 +58,12 @@ class Optimizer:
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of an update, per element."""
+        """Number of floating-point operations of an update, per element."""
         return len(self.steps)
 
     @property
     def fused(self) -> UpdateStep:
-        """An update as one operation."""
+        """The update as one operation."""
         return UpdateStep("update", self.op, ("p", *self.states, "grad"), ("p", *self.states))
 
 
@@ -101,7 +101,7 @@ OPTIMIZERS = {
 
 
 def optimizer_of(op: str) -> Optimizer | None:
-    """The optimizer whose updates are this operation, or None."""
+    """Return the optimizer whose fused update is this operation, or None."""
     return next((optimizer for optimizer in OPTIMIZERS.values() if optimizer.op == op), None)
 
 
@@ -114,11 +114,12 @@ def with_optimizer(
 ) -> ComputationGraph:
     """Append the update of each parameter to a training graph, in the order in which gradients are finished.
 
-    `update(p)` reads `grad(p)`, p and its optimizer states, which become residents (`m(p)`, `v(p)`), and changes them
-    in place. A node that touches a parameter or a state runs once. Only the id order makes a parameter be read before
-    it changes. Updates are outputs; the gradients that they read no longer are. With `primitive` an update is a node
-    per element-wise operation, each with a value of the parameter's size, as without fusion. `cost` gives the compute
-    from the operation's name, the bytes of the parameter, and the bytes moved; 1 by default.
+    `update(p)` reads `grad(p)`, p and its optimizer states, which become residents (`m(p)`, `v(p)`), and changes p and
+    the states in place. A node that reads or changes a parameter or state in an update must run only once. Only the id
+    order ensures that a parameter is read before it changes. Updates are outputs instead of the gradients that they
+    read. With `primitive`, an update is one node per element-wise operation, each with a value of the parameter's size,
+    as without fusion. `cost` is a function of the operation's name, the bytes of the parameter and the bytes moved; by
+    default each node costs 1.
     """
     if optimizer not in OPTIMIZERS:
         raise GraphError(
@@ -151,13 +152,13 @@ def with_optimizer(
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """An operation on one parameter."""
+    """A node of a parameter's update."""
 
     name: str
     op: str
     reads: list[int]
     residents: list[int]
-    values: list[tuple[int, bool]]  # bytes, and True for an effect
+    values: list[tuple[int, bool]]  # (bytes, is an effect)
     compute: int
     forward_of: int
 
@@ -166,7 +167,8 @@ class _Node:
 class _Updates:
     """Parameters to update, in the order of their finished gradients."""
 
-    gradients: list[tuple[int, int, int]]  # a parameter, the value that is its gradient, the node this belongs to
+    # (parameter, value of its gradient, forward node to which the gradient belongs)
+    gradients: list[tuple[int, int, int]]
     states: tuple[str, ...]
     residents: Resident
     forward_of: Int32
@@ -174,23 +176,25 @@ class _Updates:
 
     @classmethod
     def of(cls, graph: ComputationGraph, states: tuple[str, ...]) -> _Updates:
-        """The updates of a training graph."""
+        """Collect the parameters of a training graph that have gradients."""
         if graph.forward_of is None or not (graph.derivation and graph.derivation.options.get("parameter_gradients")):
             raise GraphError(
                 "there are no gradients of parameters; call differentiate(graph, parameter_gradients=True)"
             )
         resident, value, owner = graph.resident, graph.value_indptr.tolist(), graph.forward_of.tolist()
         if resident is None or not (resident.role == PARAMETER).any():
-            raise GraphError("no node reads a parameter, so there is nothing to update; give residents that role")
+            raise GraphError(
+                "no node reads a parameter, so there is nothing to update; give residents the role parameter"
+            )
         by_name = {f"grad({resident.names[p]})": int(p) for p in np.flatnonzero(resident.role == PARAMETER)}
         nodes = enumerate(graph.node_names())
         gradients = [(by_name[name], value[v], owner[v]) for v, name in nodes if name in by_name]
         if not gradients:
-            raise GraphError("no parameter leads to a loss, so there is nothing to update; name another loss")
+            raise GraphError("no loss depends on a parameter, so there is nothing to update; choose another loss")
         return cls(gradients, states, resident, graph.forward_of, graph.n_values)
 
     def nodes(self, steps: Sequence[UpdateStep], cost: Callable[[str, int, int], int]) -> Iterator[_Node]:
-        """Yield the operations of the updates, parameter by parameter."""
+        """Yield the nodes of the updates, parameter by parameter."""
         n_values, n_residents = self.n_values, len(self.residents.names)
         for p, gradient, owner in self.gradients:
             name, size = self.residents.names[p], int(self.residents.memory[p])
@@ -213,7 +217,7 @@ class _Updates:
                 yield node
 
     def resident(self, nodes: Sequence[_Node]) -> Resident:
-        """The residents with the optimizer states of each parameter."""
+        """Return the residents with the optimizer states added."""
         old, parameters = self.residents, [p for p, _, _ in self.gradients]
         sizes = np.repeat(old.memory[parameters], len(self.states))
         return Resident(
@@ -226,12 +230,12 @@ class _Updates:
 
 
 def _name(template: str, parameter: str) -> str:
-    thing, at, part = template.partition("@")
-    return f"{thing}({parameter}){at}{part}"
+    base, at, part = template.partition("@")
+    return f"{base}({parameter}){at}{part}"
 
 
 def _longer(indptr: Int64, counts: Sequence[int]) -> Int64:
-    """Row pointers extended by rows with these counts."""
+    """Extend row pointers by rows of these sizes."""
     return np.append(indptr, indptr[-1] + np.cumsum(counts, dtype=np.int64))
 
 

@@ -1,4 +1,4 @@
-"""Operations on elements: activations, sums, dropout, softmax, copies; and norms, which are made of them."""
+"""Element-wise operations (activations, sums, dropout, softmax, copies) and norms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remat_algos.zoo.network import Shape, Tensor
 
 
 class Pointwise(Builder):
-    """Element-wise layers, norms, and layers that copy elements to other places."""
+    """Element-wise layers, norms, and layers that copy elements."""
 
     def pointwise(
         self,
@@ -20,7 +20,7 @@ class Pointwise(Builder):
         name: str = "",
         saves: Sequence[Tensor] | None = None,
     ) -> Tensor:
-        """An operation per element of the first tensor read, or of `shape`."""
+        """An element-wise operation; the result has the shape of the first read, or `shape`."""
         self._some(name or op.lower(), reads)
         shape = reads[0].shape if shape is None else shape
         self._broadcast(name or op.lower(), reads, shape)
@@ -56,7 +56,7 @@ class Pointwise(Builder):
             return self.multiply(x, self.sigmoid(x), name="product")
 
     def gelu(self, x: Tensor, name: str = "gelu") -> Tensor:
-        """x times the normal distribution function, approximated with tanh; its gradient reads x."""
+        """GELU with the tanh approximation; its gradient reads x."""
         if not self.settings.primitive:
             return self.pointwise("GELU", [x], name=name)
         with self.scope(name):
@@ -71,7 +71,7 @@ class Pointwise(Builder):
         return self.pointwise("Add", tensors, name=name)
 
     def multiply(self, x: Tensor, y: Tensor, name: str = "multiply") -> Tensor:
-        """The product, of the shape of x; its gradient reads both."""
+        """The product, in the shape of x; its gradient reads both."""
         return self.pointwise("Multiply", [x, y], name=name)
 
     def scale(self, x: Tensor, name: str = "scale", factor: float = 0.5) -> Tensor:
@@ -80,14 +80,14 @@ class Pointwise(Builder):
         return self.run("Scale", [x], x.shape, name=full, elements=prod(x.shape), dtype=x.dtype, factor=factor)
 
     def mask(self, x: Tensor, allowed: Tensor, name: str = "mask") -> Tensor:
-        """x where it is allowed, else minus infinity; its gradient reads the mask."""
+        """x where `allowed` is true, else minus infinity; its gradient reads the mask."""
         return self.pointwise("Mask", [x, allowed], name=name, saves=[allowed])
 
     def dropout(self, x: Tensor, name: str = "dropout") -> Tensor:
-        """Set random elements to 0: a node that draws the mask and one that applies it, or a single node.
+        """Dropout: one node that draws the mask and one that applies it, or a single node.
 
-        The mask, a byte per element, is drawn once: a second draw would differ. If `dropout` is "single", the node
-        draws the same mask each time, from its stored seed.
+        The mask, a byte per element, is drawn only once, because a second draw would differ. If the setting `dropout`
+        is "single", the only node draws the same mask each time, from its stored seed.
         """
         full = self.named(name)
         if self.settings.dropout == "single":
@@ -105,7 +105,7 @@ class Pointwise(Builder):
         return self.run("Dropout", [x, mask], x.shape, name=full, saves=[mask], elements=prod(x.shape), dtype=x.dtype)
 
     def softmax(self, x: Tensor, name: str = "softmax") -> Tensor:
-        """Exponentials normalized to the sum 1 along the last axis; its gradient reads its output."""
+        """Softmax over the last axis; its gradient reads its output."""
         self._axis(name, x, -1)
         if not self.settings.primitive:
             full = self.named(name)
@@ -118,7 +118,7 @@ class Pointwise(Builder):
         return self.pointwise("Subtract", [x, self._reduced("Max", x, axis, name="max")], name="below")
 
     def _reduced(self, op: str, x: Tensor, axis: int = -1, *, name: str) -> Tensor:
-        """Reduce along an axis, which keeps length 1."""
+        """Reduce an axis to length 1."""
         axis = self._axis(name, x, axis)
         shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         return self.run(op, [x], shape, name=self.named(name), elements=prod(x.shape), dtype=x.dtype)
@@ -128,14 +128,14 @@ class Pointwise(Builder):
         return self.run("Mean", [x], (), name=self.named(name), elements=prod(x.shape), dtype="float32")
 
     def concat(self, *tensors: Tensor, axis: int = 1, name: str = "concat") -> Tensor:
-        """Tensors concatenated along an axis; its gradient reads nothing."""
+        """Concatenate tensors along an axis; its gradient reads nothing."""
         self._some(name, tensors)
         first = tensors[0].shape
         axis = self._axis(name, tensors[0], axis)
         for x in tensors[1:]:
             if len(x.shape) != len(first) or (*x.shape[:axis], first[axis], *x.shape[axis + 1 :]) != first:
                 raise self.fault(
-                    "{name} joins shapes {shape!w} and {other!w}; give shapes that differ only on axis {axis}",
+                    "{name} concatenates {shape!w} and {other!w}; give shapes that differ only on axis {axis}",
                     name=name,
                     shape=first,
                     other=x.shape,
@@ -145,11 +145,11 @@ class Pointwise(Builder):
         return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype, axis=axis)
 
     def split(self, x: Tensor, parts: int, axis: int = -1, name: str = "split") -> list[Tensor]:
-        """Copy equal parts along an axis: one node with several values."""
+        """Split an axis into equal parts, by copying: one node with several values."""
         axis = self._axis(name, x, axis)
         if parts < 1 or x.shape[axis] % parts:
             raise self.fault(
-                "{name} cuts {length} into {parts!r} equal parts; give a divisor",
+                "{name} splits a length of {length} into {parts!r} equal parts; give a divisor",
                 name=name,
                 length=x.shape[axis],
                 parts=parts,
@@ -159,21 +159,19 @@ class Pointwise(Builder):
         return self.run_all("Slice", [x], shape, name=self.named(name), extra=extra, dtype=x.dtype, axis=axis)
 
     def crop(self, x: Tensor, *size: int, name: str = "crop") -> Tensor:
-        """The centre of an image, copied; its gradient reads nothing."""
+        """Copy the centre of an image; its gradient reads nothing."""
         now = x.shape[2:]
         if len(size) != len(now) or not all(1 <= new <= old for new, old in zip(size, now, strict=True)):
-            raise self.fault(
-                "{name} takes {size} out of {image!w}; give a size that fits", name=name, size=size, image=now
-            )
+            raise self.fault("{name} crops {image!w} to {size}; give a smaller size", name=name, size=size, image=now)
         return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
 
     def reshape(self, x: Tensor, *shape: int, name: str = "reshape") -> Tensor:
-        """A copy in another shape, as in frameworks without views; `view` adds no node."""
+        """Copy to another shape, as in frameworks without views; `view` adds no node instead."""
         self._same_size(name, x, shape)
         return self.run("Reshape", [x], shape, name=self.named(name), dtype=x.dtype)
 
     def copy(self, x: Tensor, *shape: int, name: str = "copy") -> Tensor:
-        """A copy in another layout, as after a transposition."""
+        """Copy to another layout, as after a transposition."""
         shape = shape or x.shape
         self._same_size(name, x, shape)
         return self.run("Copy", [x], shape, name=self.named(name), dtype=x.dtype)
@@ -181,7 +179,7 @@ class Pointwise(Builder):
     def batch_norm(self, x: Tensor, name: str = "norm") -> Tensor:
         """Batch norm, per channel over the batch; its gradient reads x, the means and the inverse deviations.
 
-        It may be recomputed: its change of the running statistics is an effect, bound to its first run.
+        It may be recomputed: only its first run changes the running statistics, which is an effect.
         """
         full = self.named(name)
         self._axis(full, x, 1)
@@ -219,7 +217,7 @@ class Pointwise(Builder):
         )
 
     def group_norm(self, x: Tensor, groups: int = 32, name: str = "norm") -> Tensor:
-        """Group norm, per example and group of channels; its gradient reads x, the means and the inverse deviations."""
+        """Group norm, per example and channel group; its gradient reads x, the means and the inverse deviations."""
         full = self.named(name)
         self._axis(full, x, 1)
         if groups < 1 or x.shape[1] % groups:
@@ -234,11 +232,11 @@ class Pointwise(Builder):
         return self._norm("GroupNorm", full, x, (x.shape[1],), _statistics((x.shape[0], groups)))
 
     def local_response_norm(self, x: Tensor, size: int = 5, name: str = "norm") -> Tensor:
-        """Local response norm, by sums of squares over neighbouring channels; its gradient reads x and these sums."""
+        """Local response norm over neighbouring channels; its gradient reads x and the sums of squares."""
         full = self.named(name)
         self._axis(full, x, 1)
         if size < 1:
-            raise self.fault("{name} goes over {size} channels; give 1 or more", name=full, size=size)
+            raise self.fault("{name} sums over {size} channels; give 1 or more", name=full, size=size)
         return self.run(
             "LocalResponseNorm",
             [x],
@@ -266,7 +264,7 @@ class Pointwise(Builder):
     def _spelled_out(
         self, full: str, x: Tensor, statistics: Shape, running: list[Tensor] | None = None, weights: Shape | None = None
     ) -> Tensor:
-        """Means, deviations, weight and bias as element-wise steps and reductions."""
+        """Build a norm from element-wise operations and reductions."""
         weights = weights or (statistics if running else x.shape[-1:])
         weight, bias = (self.parameter(f"{full}.{what}", weights) for what in ("weight", "bias"))
         mean = self.run("Mean", [x], statistics, name=f"{full}.mean", elements=prod(x.shape), dtype="float32")
@@ -288,13 +286,13 @@ class Pointwise(Builder):
         return self._step("Rsqrt", f"{full}.rstd", [mean])
 
     def _moving(self, full: str, state: Tensor, batch: Tensor) -> None:
-        """Move the running statistic towards that of the batch: a difference, a share of it, the change."""
-        apart = self.run("Subtract", [batch, state], batch.shape, name=f"{full}.difference", gradient=False)
-        share = self.run("Scale", [apart], batch.shape, name=f"{full}.share", gradient=False)
+        """Update a running statistic by a share of its difference from the batch's."""
+        difference = self.run("Subtract", [batch, state], batch.shape, name=f"{full}.difference", gradient=False)
+        share = self.run("Scale", [difference], batch.shape, name=f"{full}.share", gradient=False)
         self.run("Add", [share, state], (0,), name=full, gradient=False, once=True)
 
     def _step(self, op: str, full: str, reads: list[Tensor]) -> Tensor:
-        """Add an operation of one FLOP per element, also for a root."""
+        """Add an operation with one FLOP per element, even for a root."""
         return self.run(op, reads, reads[0].shape, name=full, flops=prod(reads[0].shape), dtype=reads[0].dtype)
 
 

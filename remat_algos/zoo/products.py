@@ -1,4 +1,4 @@
-"""Products of matrices, embeddings, attention, recurrent cells."""
+"""Matrix products, embeddings, attention, recurrent cells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CELL_GATES = 4
 
 @dataclass(frozen=True, slots=True)
 class LSTMWeights:
-    """Parameters of a cell, shared by all steps."""
+    """Parameters of an LSTM cell, shared by all steps."""
 
     of_input: Tensor
     of_state: Tensor
@@ -24,20 +24,20 @@ class LSTMWeights:
 
 
 class Products(Pointwise):
-    """Layers on tensors of shape (batch, length, width), and on rows."""
+    """Layers on tensors of shape (batch, length, width) or (rows, width)."""
 
     def linear(
         self, x: Tensor, features: int, *, bias: bool = True, parameters: Sequence[Tensor] = (), name: str = "linear"
     ) -> Tensor:
-        """A matrix product along the last axis; its gradient reads x.
+        """A linear layer over the last axis; its gradient reads x.
 
-        `parameters` are shared with other layers: a weight (features, width of x), with or without a bias.
+        `parameters` can share a weight (features, width of x), and optionally a bias, with other layers.
         """
         full = self.named(name)
         before = x.shape[self._axis(full, x, -1)]
         if not parameters:
-            made = [self.parameter(f"{full}.weight", (features, before))]
-            parameters = [*made, self.parameter(f"{full}.bias", (features,))] if bias else made
+            weights = [self.parameter(f"{full}.weight", (features, before))]
+            parameters = [*weights, self.parameter(f"{full}.bias", (features,))] if bias else weights
         else:
             self._expect_shape(full, "weight", parameters[0], (features, before))
             for shared in parameters[1:]:
@@ -59,7 +59,7 @@ class Products(Pointwise):
     def embedding(
         self, tokens: Tensor, words: int, width: int, *, weight: Tensor | None = None, name: str = "embedding"
     ) -> Tensor:
-        """Look up a row of the weight for each token; its gradient reads the tokens, which are residents."""
+        """Look up a row of the weight per token; its gradient reads the tokens, which are residents."""
         full = self.named(name)
         if weight is None:
             weight = self.parameter(f"{full}.weight", (words, width))
@@ -69,7 +69,7 @@ class Products(Pointwise):
         return self.run("Embedding", [tokens, weight], shape, name=full, bytes_moved=2 * size)
 
     def matmul(self, x: Tensor, y: Tensor, *, transposed: bool = False, name: str = "matmul") -> Tensor:
-        """A matrix product per example and head, with y or its transpose; its gradient reads both."""
+        """A matrix product per example and head, of x and y or its transpose; its gradient reads both."""
         full = self.named(name)
         read = {"name": full, "shape": x.shape, "other": y.shape, "how": " transposed" if transposed else ""}
         if not len(x.shape) == len(y.shape) >= 2 or x.shape[:-3] != y.shape[:-3] or not _shared(x, y):
@@ -103,10 +103,10 @@ class Products(Pointwise):
     ) -> Tensor:
         """Scaled dot-product attention of q, k and v, all of shape (batch, length, width).
 
-        With `fused` it is one node, whose gradient reads q, k, v, the result and one number per row, and accumulates in
-        float32; its dropout draws the same mask each time, from its stored seed. Otherwise the scores, batch x heads x
-        length x length, are values: scaled, bias added, masked, softmax, dropout. With `kv_heads` several heads of q
-        share one of k and v.
+        With `fused` it is one node. Its gradient reads q, k, v, the result and one number per row, and accumulates in
+        float32; its dropout draws the same mask each time, from its stored seed. Otherwise there is a value of shape
+        (batch, heads, length, length) after each step: scores, scaling, bias, mask, softmax, dropout. With `kv_heads`,
+        several heads of q share a head of k and v.
         """
         kv_heads = heads if kv_heads is None else kv_heads
         scores = self._scores(name, q, k, v, heads, kv_heads)
@@ -117,10 +117,10 @@ class Products(Pointwise):
             return self._unfused(q, k, v, kv_heads, scores, mask, bias, dropout)
 
     def _scores(self, name: str, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int) -> Shape:
-        """The shape of the scores: batch, heads, rows of q, rows of k."""
+        """Return the shape of the scores: (batch, heads, rows of q, rows of k)."""
         if any(len(x.shape) != 3 for x in (q, k, v)) or q.shape[0] != k.shape[0]:
             raise self.fault(
-                "{name} reads shapes {q!w}, {k!w} and {v!w}; give (batch, length, width) of one batch",
+                "{name} reads shapes {q!w}, {k!w} and {v!w}; give (batch, length, width) with equal batches",
                 name=name,
                 q=q.shape,
                 k=k.shape,
@@ -130,7 +130,7 @@ class Products(Pointwise):
         if min(heads, kv_heads) < 1 or width % heads or heads % kv_heads or before != width // heads * kv_heads:
             raise self.fault(
                 "{name} has width {width} in {heads} heads, and keys of width {key_width} in {kv_heads} heads; give "
-                "numbers that divide",
+                "widths that are multiples of their heads, with equal head sizes",
                 name=name,
                 width=width,
                 heads=heads,
@@ -169,7 +169,7 @@ class Products(Pointwise):
         bias: Tensor | None,
         dropout: bool,
     ) -> Tensor:
-        """Attention as separate operations, with the scores as values."""
+        """Attention as separate operations; the scores are values."""
         batch, heads, rows, columns = scores
         size = q.shape[-1] // heads
         by_head = self.copy(q, batch, heads, rows, size, name="q")
@@ -187,7 +187,7 @@ class Products(Pointwise):
     # ---------------------------------------------------------------- recurrent cells
 
     def lstm_weights(self, before: int, hidden: int, name: str = "cell") -> LSTMWeights:
-        """Parameters of an LSTM cell with one bias."""
+        """Create the parameters of an LSTM cell with one bias."""
         full = self.named(name)
         shapes = {"input_weight": (CELL_GATES * hidden, before), "state_weight": (CELL_GATES * hidden, hidden)}
         of_input, of_state = (self.parameter(f"{full}.{what}", shape) for what, shape in shapes.items())
@@ -196,7 +196,7 @@ class Products(Pointwise):
     def lstm_cell(
         self, x: Tensor, h: Tensor, c: Tensor, weights: LSTMWeights, name: str = "cell"
     ) -> tuple[Tensor, Tensor]:
-        """A step of an LSTM as separate operations: two products, their sum, four gates, the new c and h."""
+        """A step of an LSTM as separate operations: two products, their sum, four gates, the new h and c."""
         with self.scope(name):
             width = weights.of_state.shape[0]
             from_x = self.linear(x, width, parameters=[weights.of_input, weights.bias], name="from_input")
@@ -209,6 +209,6 @@ class Products(Pointwise):
 
 
 def _shared(x: Tensor, y: Tensor) -> bool:
-    """True if each matrix of y serves the same number of x: one, or several heads of an example."""
-    ours, theirs = x.shape[-3:-2], y.shape[-3:-2]
-    return ours == theirs or (len(x.shape) > 3 and ours[0] % theirs[0] == 0)
+    """True if x and y have equal numbers of heads, or several heads of x share a head of y."""
+    heads, shared = x.shape[-3:-2], y.shape[-3:-2]
+    return heads == shared or (len(x.shape) > 3 and heads[0] % shared[0] == 0)

@@ -11,12 +11,12 @@ from remat_algos.ir.arrays import Int64, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 
-LARGEST_AMOUNT = 100  # seeded sizes and costs are 1 to this
+LARGEST_AMOUNT = 100  # maximum random amount
 
 
 @checked_arguments
 def chain(n: int, memory: ArrayLike = 1, compute: ArrayLike = 1) -> ComputationGraph:
-    """A forward graph of n nodes in a row."""
+    """Build a forward graph of n nodes in a chain."""
     _check_minimum(0, n=n)
     indptr = np.maximum(np.arange(n + 1) - 1, 0)
     indices = np.arange(max(n - 1, 0))
@@ -25,7 +25,8 @@ def chain(n: int, memory: ArrayLike = 1, compute: ArrayLike = 1) -> ComputationG
 
 @checked_arguments
 def ladder(length: int, skip: bool = False) -> ComputationGraph:
-    """A chain with its backward part, all sizes and costs 1: L + 1 forward nodes, the loss, L + 1 backward nodes.
+    """Build a chain with its backward part: L + 1 forward nodes, the loss, L + 1 backward nodes; sizes and costs are 1.
+
 
     f0 -> f1 -> ... -> fL -> loss        b(i) reads b(i+1), the loss for i = L, and f(i);
     |     |            |       |         with `skip` f(i) also reads f(i-2)
@@ -49,7 +50,8 @@ def ladder(length: int, skip: bool = False) -> ComputationGraph:
 
 @checked_arguments
 def parallel_chains(chains: int, length: int, seed: int | None = None) -> ComputationGraph:
-    """A forward graph of chains between a fork and a join, numbered chain by chain.
+    """Build a forward graph of parallel chains between a fork and a join, numbered chain by chain.
+
 
              +-> 1 -> 2 -+
         0 ---+-> 3 -> 4 -+--> 7        parallel_chains(3, 2)
@@ -77,14 +79,16 @@ def parallel_chains(chains: int, length: int, seed: int | None = None) -> Comput
 def u_shape(
     depth: int, width: int = 2, *, memory: int | None = None, compute: int = 1, skip: bool = True
 ) -> ComputationGraph:
-    r"""A forward graph of an encoder and a decoder with connections between equal levels.
+    r"""Build a forward graph of an encoder and a decoder with connections between equal levels.
 
-        e0 ----------------> d0        level 0: `memory` bytes in each value
-          \-> e1 ----> d1 --/          level 1: half of them
-               \-> b --/               ...
 
-    There are `depth` levels above the bottom, each with `width` nodes in a row on either side. `memory` is by default
-    2**depth, so that the bottom has 1. With `skip` the decoder also reads the encoder of its level.
+    e0 ----------------> d0        level 0: `memory` bytes per value
+      \-> e1 ----> d1 --/          level 1: half as many
+           \-> b --/               ...
+
+
+    There are `depth` levels above the bottom, each with a chain of `width` nodes on both sides. `memory` is by default
+    2**depth, so that values at the bottom have 1 byte. With `skip` the decoder also reads the encoder of its level.
     """
     _check_minimum(0, depth=depth)
     _check_minimum(1, width=width)
@@ -118,17 +122,17 @@ def layered_dag(
     reach: int = 1000,
     seed: int = 0,
 ) -> ComputationGraph:
-    """A random forward graph in layers of `width` nodes, with random sizes and costs between 1 and 100.
+    """Build a random forward graph in layers of `width` nodes, with random sizes and costs between 1 and 100.
 
-    A node reads one value of the layer before its own, and others of any earlier layers, between `reads[0]` and
-    `reads[1]` in all, whose ids are at most `reach` smaller. Nodes share out the layer before without repetition, so
-    that all nodes but those of the last two layers are read. `width` is by default the rounded root of `n_nodes`, or
+    A node has between `reads[0]` and `reads[1]` reads: one value of the previous layer, and values of any earlier
+    layers whose ids are at most `reach` smaller. The nodes of a layer read different values of the previous layer, so
+    every node is read, except in the last two layers. `width` is by default the rounded square root of `n_nodes`, or
     less if `reach` requires it.
     """
     fewest, highest = reads
     _check_minimum(0, n_nodes=n_nodes)
     if not 1 <= fewest <= highest:
-        raise GraphError("reads is {reads!w}; give two numbers (least, largest), 1 or more", reads=reads)
+        raise GraphError("reads is {reads!w}; give (minimum, maximum), both 1 or more", reads=reads)
     if width is None:
         width = max(1, min(round(math.sqrt(n_nodes)), (reach + 1) // 2, reach + 1 - highest))
     _check_minimum(1, width=width)
@@ -147,8 +151,8 @@ def layered_dag(
     available = np.maximum(layer_start - first, 0)
     counts = np.minimum(rng.integers(fewest, highest, n_nodes, endpoint=True), available)
     layers = -(-n_nodes // width)
-    dealt = rng.permuted(np.tile(np.arange(width), (layers, 1)), axis=1).ravel()[:n_nodes]
-    columns = _distinct(layer_start - width + dealt - first, available, highest, rng)
+    previous = rng.permuted(np.tile(np.arange(width), (layers, 1)), axis=1).ravel()[:n_nodes]
+    columns = _distinct(layer_start - width + previous - first, available, highest, rng)
     read = np.arange(highest) < counts[:, np.newaxis]
     memory, compute = rng.integers(1, LARGEST_AMOUNT, (2, n_nodes), endpoint=True)
     return ComputationGraph.from_arrays(
@@ -160,7 +164,7 @@ def layered_dag(
 
 
 def _distinct(first: Int64, available: Int64, n_columns: int, rng: np.random.Generator) -> Int64:
-    """int64[n, n_columns]: distinct numbers below `available`, first `first`; rows are valid up to `available`."""
+    """int64[n, n_columns]: distinct numbers per row, below `available` and starting with `first`."""
     columns = np.empty((first.size, n_columns), np.int64)
     columns[:, 0] = first
     for k in range(1, n_columns):

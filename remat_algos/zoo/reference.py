@@ -1,4 +1,4 @@
-"""Models named by a line of text: model:resnet50?batch=96&dtype=float16."""
+"""Models named by text, such as model:resnet50?batch=96&dtype=float16."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PREFIX = "model:"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a model, settable as text.
+    """An option of a model, which can be set as text.
 
-    `kind` is its type, as in the signature: "int", "str", "tuple[int, ...] | None". An `own` option belongs to the
-    family, others are those of `Settings`; `choices` are allowed names.
+    `kind` is its type as in the signature: "int", "str", "tuple[int, ...] | None". An `own` option belongs to the
+    family, any other to `Settings`. `choices` are the allowed names.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def read(self, text: str) -> Any:
-        """The value of a text; text of another type is returned unchanged, and `build` rejects it."""
+        """Parse a text; if it has a wrong type it is returned unchanged, and `build` rejects it."""
         word = text.strip().lower()
         if "None" in self.kind and word == "none":
             return None
@@ -42,7 +42,7 @@ class Option:
 
     @property
     def written(self) -> str:
-        """The default as text."""
+        """Default value as text."""
         if isinstance(self.default, tuple | list):
             return ",".join(map(str, self.default))
         return (
@@ -51,7 +51,7 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """Allowed values, in words."""
+        """Description of the allowed values."""
         if self.choices:
             return ", ".join(self.choices)
         kinds = {"int |": "a number or a size", "int": "a number", "bool": "true, false", "tuple": "numbers: 3,4,6,3"}
@@ -60,12 +60,12 @@ class Option:
 
 
 def is_reference(text: str) -> bool:
-    """True if the text names a model, not a file."""
+    """True if a text names a model, not a file."""
     return text.startswith(PREFIX)
 
 
 def split_reference(text: str) -> tuple[str, dict[str, str]]:
-    """Split a reference, with or without `model:`, into the model and each option's text; `%26` is an ampersand."""
+    """Split a reference, with or without `model:`, into model and texts of options; `%26` means an ampersand."""
     model, _, query = text.removeprefix(PREFIX).partition("?")
     model = unquote(model)
     texts: dict[str, str] = {}
@@ -73,7 +73,7 @@ def split_reference(text: str) -> tuple[str, dict[str, str]]:
         name, equals, value = map(unquote, word.partition("="))
         if not equals or not name:
             raise GraphError(
-                "{model}: {word!r} is no option; write {prefix!w}{model}?{name}=VALUE",
+                "{model}: {word!r} is not an option; write {prefix!w}{model}?{name}=VALUE",
                 model=model,
                 word=word,
                 prefix=PREFIX,

@@ -1,4 +1,4 @@
-"""Registry of the families of models in their folder, and `build`."""
+"""Registry of model families, and `build`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from remat_algos.zoo.settings import CHOICES, Settings, checked, kind_of, offer
 
 Variants = Mapping[str, Mapping[str, Any]]
 Values = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
-"""Ascending numbers, or a function of the other options of a model that returns them."""
+"""Ascending values, or a function of a model's other options that returns them."""
 
 LARGEST_OPTION = 4096
-"""Limit of values from a rule."""
+"""Maximum value from `multiples_of`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Family(Registered):
-    """Models built by one function, `function(net, *, batch, ...)`, which builds into a `Layers`.
+    """Models built by one function, `function(net, *, batch, ...)`, which adds operations to a `Layers`.
 
-    `variants` has each model's options that differ from the defaults; `grows` the ascending values of an option, unless
-    every number of 1 or more is valid.
+    `variants` has, for each model, the options that differ from the defaults. `grows` has the ascending valid values of
+    an option, unless every number of 1 or more is valid.
     """
 
     variants: Variants
@@ -41,16 +41,17 @@ class Family(Registered):
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """Its own options, each with its default and its type as text."""
-        own = super(Family, self).parameters  # slots create a new class, which a bare super() does not find
+        """Its own options, with defaults, and types as text."""
+        # Slots create a new class, with which super() without arguments fails.
+        own = super(Family, self).parameters
         return {name: parameter.replace(annotation=kind_of(parameter.annotation)) for name, parameter in own.items()}
 
     def values(self, option: str, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
-        """Valid values of an option, given the other `options`; None if every number of 1 or more is valid."""
-        grown = self.grows.get(option)
-        if not callable(grown):
-            return grown
-        return grown({**self.options, **self.variants.get(model, {}), **options})
+        """Return the valid values of an option, given the others; None if every number of 1 or more is valid."""
+        rule = self.grows.get(option)
+        if not callable(rule):
+            return rule
+        return rule({**self.options, **self.variants.get(model, {}), **options})
 
 
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -58,12 +59,12 @@ FAMILIES = Registry[Family](package)
 
 
 def multiples_of(option: str, times: int = 1) -> Values:
-    """Multiples of `times` another option."""
+    """Valid values that are multiples of `times` another option."""
     return lambda options: range(times * options[option], LARGEST_OPTION + 1, times * options[option])
 
 
 def divisors_of(option: str) -> Values:
-    """Values that divide another option."""
+    """Valid values that divide another option."""
     return lambda options: [d for d in range(1, options[option] + 1) if options[option] % d == 0]
 
 
@@ -98,7 +99,7 @@ def list_models() -> list[str]:
 
 
 def get_family(model: str) -> Family:
-    """Look up the family of a model, or a family by name; GraphError offers the nearest."""
+    """Return the family of a model, or with this name; GraphError suggests similar names."""
     for candidate in list_families():
         if model == candidate.name or model in candidate.variants:
             return candidate
@@ -112,7 +113,7 @@ def get_family(model: str) -> Family:
 
 
 def options_of(model: str) -> dict[str, Option]:
-    """The options of a model or a family, by name: its own, then the common ones."""
+    """Return the options of a model or family by name: its own, then the common ones."""
     choices = {**CHOICES, "dtype": tuple(name for name in DTYPES if "float" in name)}
     family = get_family(model)
     variant = family.variants.get(model, {})
@@ -122,29 +123,29 @@ def options_of(model: str) -> dict[str, Option]:
 
 
 def read_reference(text: str) -> tuple[str, dict[str, Any]]:
-    """Read a reference, with or without its `model:`, into the model and its options."""
+    """Parse a reference, with or without `model:`, to the model and its options."""
     model, texts = split_reference(text)
-    known = options_of(model)
-    return model, {name: known[name].read(value) if name in known else value for name, value in texts.items()}
+    by_name = options_of(model)
+    return model, {name: by_name[name].read(value) if name in by_name else value for name, value in texts.items()}
 
 
 def nearest_reference(text: str) -> str | None:
-    """Guess the reference meant by a text without `model:`, ignoring case and hyphens; None if it names no model."""
+    """Guess the model meant by a text without `model:`, ignoring case and hyphens; None if nothing is similar."""
     model, mark, query = text.partition("?")
-    known = [*list_models(), *(family.name for family in list_families())]
-    near = get_close_matches(model.lower().replace("-", "_"), known, n=1, cutoff=0.8)
+    names = [*list_models(), *(family.name for family in list_families())]
+    near = get_close_matches(model.lower().replace("-", "_"), names, n=1, cutoff=0.8)
     return f"{PREFIX}{near[0]}{mark}{query}" if near else None
 
 
 @checked_arguments
 def build(model: str, **options: Any) -> Network:
-    """Build a network of the zoo.
+    """Build a built-in network.
 
     Parameters
     ----------
     model : str
-        One of `list_models`, or a family; options may follow, as on the command line: "model:resnet50?batch=96", with
-        or without its "model:".
+        One of `list_models`, or a family. Options may follow, as on the command line: "model:resnet50?batch=96", where
+        "model:" can be omitted.
     **options
         Options of the family (`batch`, `image`, `depth`, ...; docs/zoo.md), and those of `Settings`: `dtype`,
         `dropout`, `counting`, `granularity`, `workspace`, `cost`, `device`, `parameter_gradients`, `optimizer`.
@@ -156,7 +157,7 @@ def build(model: str, **options: Any) -> Network:
     Raises
     ------
     GraphError
-        If a model or an option is unknown, with the nearest names, or the shapes are impossible.
+        If the model or an option is unknown (the message suggests similar names), or shapes are impossible.
 
     Examples
     --------
@@ -165,11 +166,11 @@ def build(model: str, **options: Any) -> Network:
     >>> build("vgg19?dropout=single", batch=4).graph.n_nodes
     46
     """
-    model, named = read_reference(model) if isinstance(model, str) else (model, {})
-    twice = next((name for name in options if name in named), None)
+    model, from_text = read_reference(model) if isinstance(model, str) else (model, {})
+    twice = next((name for name in options if name in from_text), None)
     if twice is not None:
         raise GraphError("{model}: {twice} is given twice; leave one out", model=model, twice=twice)
-    options = {**named, **options}
+    options = {**from_text, **options}
     chosen = get_family(model)
     own, others = _options(chosen, model, options)
     net = Layers(model, Settings(**others))
@@ -181,21 +182,21 @@ def build(model: str, **options: Any) -> Network:
 
 
 def _options(family: Family, model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of the family, checked, and common options."""
+    """Split options into those of the family, checked, and the common ones."""
     own = {name: value for name, value in options.items() if name in family.options}
     others = {name: value for name, value in options.items() if name not in family.options}
-    known = Settings.names()
+    common = Settings.names()
     for name in others:
-        if name not in known:
+        if name not in common:
             raise GraphError(
                 "{model} has no option {name!r}; {offer!w}",
                 model=model,
                 name=name,
-                offer=offer(name, [*family.options, *known]),
+                offer=offer(name, [*family.options, *common]),
             )
     if own.get("stages") is not None and "depth" in own:
         raise GraphError(
-            "{model}: stages and depth are both given; stages say how deep it is, so leave depth out", model=model
+            "{model}: stages and depth are both given, but stages set the depth; leave depth out", model=model
         )
     whole = {**family.variants.get(model, {}), **own}
     return {name: checked(model, family.parameters[name], value) for name, value in whole.items()}, others

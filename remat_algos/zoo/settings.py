@@ -1,4 +1,4 @@
-"""Options common to all models, and checks of those of families."""
+"""Options common to all models, and checks of the options of families."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ class Settings:
         Type of activations and parameters: `float32`, `float16`, `bfloat16`, ... (docs/costs.md).
     dropout : {"mask", "single"}
         `mask`: one node draws the mask and must run only once, another applies it and may be recomputed. `single`: one
-        node of one value that draws the same mask each time, from its stored seed.
+        node with one value; it draws the same mask each time, from its stored seed.
     counting : {"framework", "paper"}
-        `framework`: statistics, masks and indices are values, convolutions have workspaces. `paper`: one value per
-        operation, no workspace, and gradients read the same as in the graphs of kusumoto2019.
+        `framework`: statistics, masks and indices are values, and convolutions have workspaces. `paper`: one value per
+        operation, no workspaces, and gradients have the same reads as in the graphs of kusumoto2019.
     granularity : {"operation", "layer", "primitive"}
-        `operation`: as frameworks run. `layer`: a node per block. `primitive`: norms, softmax, activations and
-        optimizers as element-wise steps and reductions.
+        `operation`: one node per operation of a framework. `layer`: one node per block. `primitive`: norms, softmax,
+        activations and optimizers consist of element-wise operations and reductions.
     workspace : int, float or str
-        Maximum bytes of workspace that a convolution uses to lay out its input ("64MiB"); 0 for none.
+        Maximum workspace in which a convolution unfolds its input ("64MiB"); 0 for none.
     cost : {"flops", "paper", "unit", "roofline", "occupancy", "measured"}
         Unit of `compute` (docs/costs.md).
     device : str or Device, optional
-        For `roofline`, `occupancy` and `measured`: a name of the device table, or a file that `remat calibrate` wrote.
+        Device for `roofline`, `occupancy` and `measured`: a name of the device table, or a file of `remat calibrate`.
     parameter_gradients : bool
-        Differentiate, with gradients of the parameters.
+        Differentiate the network, including gradients of parameters.
     optimizer : {"none", "sgd", "momentum", "adam", "adamw"}
-        Differentiate, and update each parameter by its gradient. States have the dtype of the parameters, without a
-        float32 copy of these.
+        Differentiate the network and update each parameter. States have the parameters' dtype, and there is no float32
+        copy of parameters.
 
     Raises
     ------
     GraphError
-        If a choice is unknown; the nearest is offered.
+        If an option has an unknown value; the message suggests similar ones.
 
     Examples
     --------
@@ -113,27 +113,27 @@ class Settings:
 
     @property
     def workspace_limit(self) -> int:
-        """Bytes that a convolution may use beside its values."""
+        """Maximum workspace of a convolution in bytes."""
         return 0 if self.counting == "paper" else ceil(size_of(self.workspace))
 
     @property
     def primitive(self) -> bool:
-        """True if layers are spelled out in element-wise steps."""
+        """True if layers consist of element-wise operations and reductions."""
         return self.granularity == "primitive"
 
     @property
     def several_values(self) -> bool:
-        """True if operations have the values that only gradients read."""
+        """True if operations have values that only gradients read."""
         return self.counting == "framework"
 
 
 def kind_of(annotation: Any) -> str:
-    """An annotation as in the source, even if it is not text."""
+    """Return an annotation as in the source code."""
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
-    """Return a value of the option's type, numbers as Python's own; GraphError if of another type or too small."""
+    """Convert a value to the option's type; GraphError if the type is wrong or a number too small."""
     kind, minimum = option.annotation, 0 if option.default == 0 else 1
     plain: Any = None
     if "None" in kind and value is None:
@@ -160,13 +160,13 @@ def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
 
 
 def offer(name: Any, known: Iterable[str], otherwise: str = "") -> str:
-    """Suggest similar known names, ignoring case and hyphens; else `otherwise`, or all names."""
+    """Suggest similar names, ignoring case and hyphens; if there are none, return `otherwise` or list all names."""
     names = list(dict.fromkeys(known))
     near = get_close_matches(spelled(name).lower().replace("-", "_"), names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else otherwise or f"use {listed(names, len(names))}"
 
 
 def _count(value: Any, minimum: int) -> int | None:
-    """A whole number of any type; None if invalid or too small."""
+    """Convert to a whole number; None if invalid or too small."""
     number = as_whole(value)
     return number if number is not None and number >= minimum else None

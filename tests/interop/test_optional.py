@@ -9,7 +9,7 @@ from remat_algos.interop.optional import require
 
 
 def test_a_missing_library_is_named_with_the_command_that_installs_it():
-    remedy = r"nothing_here cannot be imported .*python -m pip install 'remat_algos\[jax\]'"
+    remedy = r"nothing_here cannot be imported .*python -m pip install -e '\.\[jax\]'"
     with pytest.raises(ImportError, match=remedy):
         require("nothing_here.at_all", "jax")
 
@@ -26,5 +26,5 @@ def test_names_of_a_missing_library_are_said_with_the_command_that_installs_it(m
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     adapter = importlib.import_module("remat_algos.interop.torch")
-    with pytest.raises(ImportError, match=r"torch cannot be imported .*pip install 'remat_algos\[torch\]'"):
+    with pytest.raises(ImportError, match=r"torch cannot be imported .*pip install -e '\.\[torch\]'"):
         adapter.rematerialize  # noqa: B018

@@ -715,9 +715,9 @@ def test_collectives_run_once():
         ({"budget": "50%", "solvr": "auto"}, "'solvr' is not an option; did you mean solver\\?"),
         ({"budget": "50%", "rng": "again"}, "rng is 'again'; give 'replay' or 'once'"),
         ({"device": "1GiB", "reserve": "2GiB"}, "nothing is left"),
-        ({"budget": "1GiB", "accumulate": True}, "reserve and accumulate are for a device budget"),
+        ({"budget": "1GiB", "accumulate": True}, "reserve and accumulate need a device budget"),
         ({"device": "1GiB", "optimizer": "lamb"}, "optimizer is 'lamb'; give one of sgd, momentum, adam, adamw"),
-        ({"budget": "1GiB", "reserve": "2GiB"}, "reserve and accumulate are for a device budget"),
+        ({"budget": "1GiB", "reserve": "2GiB"}, "reserve and accumulate need a device budget"),
         ({"budget": "50%", "compiler": "xla"}, "use 'eager' or 'inductor'"),
     ],
 )
@@ -728,7 +728,7 @@ def test_options_that_cannot_be(options, message):
 
 def test_a_budget_below_the_floor_runs_the_least_peak_with_a_warning():
     model = Layers(torch.relu)
-    with pytest.warns(GraphWarning, match="the plan of least peak runs"):
+    with pytest.warns(GraphWarning, match="the plan with the lowest peak runs"):
         call = remat.rematerialize(model, (X,), 1024)
     assert_as_eager(call, model, (X,))
     with pytest.raises(BudgetError):

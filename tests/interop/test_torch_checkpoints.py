@@ -289,7 +289,7 @@ MODELS = {
 AUTOCAST = {"no": lambda model: model, "autocast": lambda model: torch.autocast("cpu", torch.bfloat16)(model.forward)}
 
 
-@pytest.mark.filterwarnings("ignore:a block should save")  # the blocks of a model may run different operators
+@pytest.mark.filterwarnings("ignore:the plan saves")  # the blocks of a model may run different operators
 @pytest.mark.parametrize("autocast", AUTOCAST)
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_buffers_and_draws_are_those_of_the_model(name, autocast):
@@ -535,7 +535,7 @@ TABLES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:a block should save")  # without the table there are fewer
+@pytest.mark.filterwarnings("ignore:the plan saves")  # without the table there are fewer
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 @pytest.mark.parametrize("name", TABLES)
 def test_a_saved_output_never_answers_another_call(name, place):
@@ -691,7 +691,7 @@ def test_an_operator_that_never_comes_is_warned_of():
     model = Model(count=2)
     expected = gradients(model, X)
     for operator in (f"up::{ADDMM}#77", "::aten.sin.default#0"):
-        with plan_of((operator, f"up::{ADDMM}#0"), ()).apply(model), pytest.warns(match="should save") as seen:
+        with plan_of((operator, f"up::{ADDMM}#0"), ()).apply(model), pytest.warns(match="the plan saves") as seen:
             assert_same(gradients(model, X), expected)
         assert [operator.partition("::")[2] in str(each.message) for each in seen] == [True]
 
@@ -960,14 +960,14 @@ def test_a_model_with_checkpoints_of_its_own_is_told_to_switch_them_off():
                 x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
             return self.inside(x).square().mean()
 
-    with pytest.raises(PlanError, match="the model checkpoints these blocks itself; switch"):
+    with pytest.raises(PlanError, match="the model already checkpoints these blocks itself; switch"):
         remat.plan_checkpoints(Own(), (torch.randn(4, 8, requires_grad=True),), "least")
 
 
 @pytest.mark.parametrize(
     ("budget", "error", "words"),
     [
-        ({"device": "1kB", "optimizer": "adamw"}, BudgetError, "less than parameters, inputs and states"),
+        ({"device": "1kB", "optimizer": "adamw"}, BudgetError, "below parameters, inputs and optimizer states"),
         ({"device": "1GiB", "accumulate": "x"}, TypeError, "accumulate is 'x'; give True or False"),
     ],
 )

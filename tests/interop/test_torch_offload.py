@@ -171,7 +171,7 @@ def test_a_step_that_is_interrupted_may_be_repeated(at, monkeypatch, on_host):
     eager = copy.deepcopy(model)
     expected = two_steps(eager, eager, (X,))
     call = remat.rematerialize(model, (X,), "100%", check=False)
-    begin, count = calls._begin, iter(range(10**6))
+    begin, count = calls._start_copy, iter(range(10**6))
 
     def interrupted(*arguments):
         if next(count) == at:
@@ -179,7 +179,7 @@ def test_a_step_that_is_interrupted_may_be_repeated(at, monkeypatch, on_host):
         begin(*arguments)
 
     state = copy.deepcopy(model.state_dict())
-    monkeypatch.setattr(calls, "_begin", interrupted)
+    monkeypatch.setattr(calls, "_start_copy", interrupted)
     with pytest.raises(KeyboardInterrupt):
         call(X).backward()
     assert on_host["now"] == 0
@@ -216,10 +216,10 @@ class Device(TorchDispatchMode):
         self.compute, self.count, self.faults = Stream(), 0, []
         self.copied = {}  # storage on the host: the last copy of it
         self.arriving = {}  # storage on the device: its copy
-        self._begin, self._copying = calls._begin, False
+        self._begin, self._copying = calls._start_copy, False
         monkeypatch.setattr(calls, "HOST", ())
         monkeypatch.setattr(calls, "_streams", {})
-        monkeypatch.setattr(calls, "_begin", self.begin)
+        monkeypatch.setattr(calls, "_start_copy", self.begin)
         monkeypatch.setattr(calls, "_host_memory", lambda size, device: torch.zeros(size, dtype=torch.uint8))
         monkeypatch.setattr(torch, "get_device_module", lambda device: self)
 
@@ -313,7 +313,7 @@ def test_a_hook_that_replaces_what_is_saved_is_refused():
     call = remat.rematerialize(Body(), (X,), "100%", check=False)
     with torch.autograd.graph.saved_tensors_hooks(torch.clone, lambda saved: saved):
         loss = call(X)
-    with pytest.raises(GraphError, match="leave out the hook, or the link"):
+    with pytest.raises(GraphError, match="remove the hook, or plan without a link"):
         loss.backward()
 
 
@@ -335,7 +335,9 @@ def test_a_full_host_is_told(monkeypatch):
 
     call = remat.rematerialize(Body(), (X,), "100%", check=False)
     monkeypatch.setattr(calls.np, "empty", empty)
-    with pytest.raises(OutOfMemoryError, match="bytes of the host, which it does not have; give the link a limit"):
+    with pytest.raises(
+        OutOfMemoryError, match="bytes of host memory, which are not available; limit the link's host bytes"
+    ):
         call(X)
 
 
@@ -343,9 +345,9 @@ def test_a_full_host_is_told(monkeypatch):
     ("budget", "options", "message"),
     [
         ("50%", {"link": "pcie9", "device": DEVICE}, "no link is called 'pcie9'"),
-        ("50%", {"link": "pcie5", "cost": "flops"}, 'and cost "flops" without a device gives none'),
+        ("50%", {"link": "pcie5", "cost": "flops"}, 'but cost "flops" without a device is not'),
         ("50%", {"link": "pcie5"}, "device= a name such as"),
-        ("50%", {"link": "pcie5", "compiler": "inductor"}, "copies would not hide behind them; leave the link out"),
+        ("50%", {"link": "pcie5", "compiler": "inductor"}, "copies would not overlap with them; remove the link"),
     ],
 )
 def test_what_does_not_go_with_a_link_is_told_at_once(budget, options, message):
@@ -407,6 +409,6 @@ def test_on_a_gpu_all_values_may_leave():
 
 def test_a_device_without_streams_is_refused_when_the_plan_is_lowered(monkeypatch):
     monkeypatch.setattr(torch, "get_device_module", lambda device: object())
-    with pytest.raises(GraphError, match="PyTorch has no streams for copies on device 'mps'; leave out the link"):
+    with pytest.raises(GraphError, match="PyTorch has no streams for copies on device 'mps'; plan without a link"):
         calls.check_streams(torch.device("mps"))
     calls.check_streams(torch.device("cpu"))

@@ -229,7 +229,7 @@ def test_gradients_that_wait_are_what_the_peak_has_of_them():
     steps = range(simulation.memory_trace.size)
     late = [sum(int(graph.memory[x]) for x in last if gradients[x] and last[x] < step) for step in steps]
     assert waiting_gradients(simulation) == simulation.peak_memory - max(simulation.memory_trace - late)
-    assert "of it gradients that wait)" in planned.reports[0].summary()
+    assert "of waiting gradients)" in planned.reports[0].summary()
 
 
 def test_gradients_that_wait_are_not_mentioned_where_activations_are_the_peak():

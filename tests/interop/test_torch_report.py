@@ -111,7 +111,7 @@ def test_a_model_of_which_nothing_is_captured_is_told(monkeypatch):
     call = torch.compile(nn.Sequential(nn.LSTM(16, 16)), backend="remat", options={"budget": "60%"}, dynamic=False)
     with pytest.warns(GraphWarning, match=r"remat plans nothing of the model: .*LSTM\(16, 16\).*recurrent=True"):
         call(X[None])[0].sum().backward()
-    with pytest.raises(GraphError, match=r"it left out: .*LSTM\(16, 16\).*recurrent=True"):
+    with pytest.raises(GraphError, match=r"it did not capture: .*LSTM\(16, 16\).*recurrent=True"):
         remat.reports()
 
 

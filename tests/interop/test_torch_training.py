@@ -31,8 +31,8 @@ PRINTED = {
     "with_lightning.py": PEAK,
     "with_trainer.py": PEAK,
     "graph_break.py": r"^graph break at watch\(y\) \(graph_break.py, line \d+\): ",
-    "frozen.py": r"^input 0 is float32\[8, 128\] on cpu, and was planned for as float32\[512, 128\] on cpu;",
-    "static_buffers.py": r"^l_x_ was changed in place between .* computes .*tanh.* from it again; change it after",
+    "frozen.py": r"^input 0 is float32\[8, 128\] on cpu, but was planned as float32\[512, 128\] on cpu;",
+    "static_buffers.py": r"^l_x_ was changed in place between .* recomputes .*tanh.* from it; change it after",
 }
 CHECKPOINTS = {
     "checkpoints_loop.py": (),

@@ -132,7 +132,7 @@ compiled = pytest.mark.skipif(
     reason="the compiled backend does not take this version of PyTorch",
 )
 WINDOW = r"^capture, .* take PyTorch 2\.\d+ to 2\.\d+, and "
-REMEDY = r": python -m pip install 'torch==2\.\d+\.\*', or use plan_checkpoints, which takes 2\.6 and newer"
+REMEDY = r": python -m pip install 'torch==2\.\d+\.\*', or use plan_checkpoints, which supports 2\.6 and newer"
 
 
 def test_a_version_without_the_private_names_is_refused_in_one_sentence():
@@ -148,7 +148,7 @@ def test_a_version_without_the_private_names_is_refused_in_one_sentence():
     )
     command = [sys.executable, "-W", "ignore", "-c", "\n".join(lines)]
     sentence = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True).stdout
-    lacking = rf"PyTorch {OLDEST}\.0 lacks what they use \(cannot import name .*\)"
+    lacking = rf"PyTorch {OLDEST}\.0 lacks a name that they use \(cannot import name .*\)"
     assert re.match(WINDOW + lacking + REMEDY + "\n$", sentence)
 
 

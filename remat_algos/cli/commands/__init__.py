@@ -1,1 +1,1 @@
-"""One file per command: add_arguments(parser), run(arguments) -> exit code. Only the named one is imported."""
+"""One module per command, with add_arguments(parser) and run(arguments) -> exit code; imported when it is used."""

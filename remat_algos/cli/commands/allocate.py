@@ -22,10 +22,10 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import MAX_LISTED, counted, exact_bytes, format_bytes
 
-"""Buffers whose addresses in several arenas are printed; of more, -o and --json have them."""
+"""Maximum number of buffers whose addresses in several arenas are printed; -o and --json have all of them."""
 METHODS = {
     "offsets": "arbitrary addresses, by greedy orders and an exact search",
-    "sharing": "blocks that values use in turn (chen2016)",
+    "sharing": "blocks that values use one after the other (chen2016)",
     "colouring": "blocks from a colouring of the conflict graph",
     "separate": "no sharing",
 }
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a plan, or an order as for remat simulate (default: every node runs once)",
     )
-    table = "table of buffers instead of GRAPH: id,lower,upper,size, and offset or arena of those that are fixed"
+    table = "table of buffers instead of GRAPH: id,lower,upper,size, and offset or arena to fix a buffer"
     parser.add_argument("--buffers", metavar="FILE.csv", help=table)
     group = parser.add_argument_group("addresses")
     methods = "; ".join(f"{name}: {what}" for name, what in METHODS.items())
@@ -49,14 +49,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--match-range",
         type=whole_number,
         metavar="N",
-        help="for sharing: reuse free blocks of up to N times the size (default: search for the best N)",
+        help="for sharing: reuse a free block of up to N times the size (default: search for the best N)",
     )
-    in_place = "let an operation overwrite an input at its last read, where it can"
+    in_place = "let an operation overwrite an input at its last read, if the operation supports it"
     group.add_argument("--in-place", action="store_true", help=in_place)
-    table = "table of further operations or values for --in-place: op,read or value,over"
+    table = "table of more operations or values for --in-place: op,read or value,over"
     group.add_argument("--in-place-table", metavar="FILE.csv", help=table)
     add(group, "alignment")
-    capacity = "size of the arena, such as 1MiB; repeat it for each of several; exit code 3 if the buffers do not fit"
+    capacity = (
+        "size of the arena, such as 1MiB; repeat the option for more arenas; exit code 3 if the buffers do not fit"
+    )
     group.add_argument("--capacity", metavar="BYTES", type=parse_bytes, action="append", help=capacity)
     limit = "end SECONDS after the start with the best addresses found so far (5 for the search of offsets)"
     add(group, "time_limit", "seed", time_limit=limit, seed="for offsets: random seed of the search (0)")
@@ -65,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Allocate, verify, print the result and write it; 3 if the arena is above a capacity, 130 if interrupted."""
+    """Allocate, verify, print and write the result; 3 if it does not fit the capacity, 130 if interrupted."""
     _check(arguments)
     simulation = None
     if arguments.buffers is None:
@@ -106,45 +108,45 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.buffers is not None:
         if arguments.graph is not None:
             raise RematError(
-                "--buffers {buffers!p} stands instead of a graph; leave out {graph!p}, or --buffers",
+                "--buffers {buffers!p} replaces the graph; leave out {graph!p} or --buffers",
                 buffers=arguments.buffers,
                 graph=arguments.graph,
             )
         of_graphs = ("nodes", *SETS["gradients"][1], "in_place", "in_place_table")
         if options := used_options(arguments, of_graphs):
-            raise RematError("--buffers gives no graph; leave out {options!l}", options=options)
+            raise RematError("--buffers replaces the graph; leave out {options!l}", options=options)
     if arguments.match_range is not None and arguments.method != "sharing":
         raise RematError(
-            "--match-range {match_range} goes with --method sharing; give that too", match_range=arguments.match_range
+            "--match-range {match_range} needs --method sharing; add that", match_range=arguments.match_range
         )
     if len(arguments.capacity or ()) > 1 and arguments.method != "offsets":
         raise RematError(
-            "--method {method} knows one arena; give one --capacity, or --method offsets", method=arguments.method
+            "--method {method} supports one arena; give one --capacity, or --method offsets", method=arguments.method
         )
 
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
-    """Return the buffers of the schedule, perhaps in place; named by values and steps for a file or a picture."""
+    """Return the buffers of the schedule; for a file or a picture they are named by value and step."""
     from dataclasses import replace
 
     over = None
     if arguments.in_place or arguments.in_place_table is not None:
         table = None if arguments.in_place_table is None else read_in_place(arguments.in_place_table)
         over = find_overwrites(simulation, table)
-    found = Buffers.of(simulation, over)
+    buffers = Buffers.of(simulation, over)
     if not (arguments.output or arguments.plot):
-        return found
+        return buffers
     graph, order, value = simulation.graph, simulation.schedule.order.tolist(), simulation.lifetimes.value.tolist()
     nodes, values = graph.node_names(), graph.value_names()
     names = [
         f"{values[value[i]] if i >= 0 else f'workspace({nodes[order[step]]})'}@{step}"
-        for i, step in zip(found.instance.tolist(), found.begin.tolist(), strict=True)
+        for i, step in zip(buffers.instance.tolist(), buffers.begin.tolist(), strict=True)
     ]
-    return replace(found, names=tuple(names))
+    return replace(buffers, names=tuple(names))
 
 
 def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation | SplitAllocation:
-    """Addresses by the chosen method, in one arena or in those of several capacities."""
+    """Assign addresses by the chosen method, in one arena or in one per capacity."""
     capacities = arguments.capacity or [None]
     with searching(arguments) as search:
         if arguments.method == "offsets":
@@ -160,11 +162,11 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation | 
 
 
 def _fixed(buffers: Buffers) -> str:
-    """Return the number of fixed buffers of a table, as text."""
+    """Describe how many buffers of a table are fixed."""
     offsets, arenas = int((buffers.offset >= 0).sum()), int(((buffers.arena >= 0) & (buffers.offset < 0)).sum())
     if offsets and offsets == len(buffers):
         column = "columns offset and arena" if (buffers.arena >= 0).any() else "column offset"
-        return f", all at fixed offsets (remove the {column} to pack them anew)"
+        return f", all at fixed offsets (remove the {column} to pack them again)"
     texts = [f", {offsets:,} at fixed offsets" if offsets else "", f", {arenas:,} in fixed arenas" if arenas else ""]
     return "".join(texts)
 
@@ -214,7 +216,7 @@ def _arenas_record(split: SplitAllocation) -> dict[str, Any]:
         "peak": sum(split.sizes),
         "max_live": split.buffers.max_live,
         "capacity": list(split.capacities),
-        "fits": True,  # else there is no record
+        "fits": True,  # otherwise an error
         "interrupted": False,
         "arenas": arenas,
         "addresses": [
@@ -235,8 +237,8 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append((f"arena {i}", f"{used}, max live {format_bytes(arena['max_live'])}"))
     if not several:
         ratio = f", {peak / most:.3f} of max live" if most else ""
-        known = "the minimum" if record["proven"] else f"lower bound {format_bytes(record['bound'])}"
-        rows.append(("arena", f"{exact_bytes(peak)}{ratio} ({known})"))
+        optimality = "the minimum" if record["proven"] else f"lower bound {format_bytes(record['bound'])}"
+        rows.append(("arena", f"{exact_bytes(peak)}{ratio} ({optimality})"))
     counts = "an overwritten input and its output count once" if over else "live bytes at the worst step"
     rows.append(("max live", f"{exact_bytes(most)}: {counts}"))
     if "judged_peak" in record:

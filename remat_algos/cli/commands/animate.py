@@ -1,4 +1,4 @@
-"""remat animate: an animated plan, as SVG."""
+"""remat animate: animate a plan as SVG."""
 
 import argparse
 from pathlib import Path
@@ -16,14 +16,14 @@ from remat_algos.wording import format_bytes
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     parser.add_argument(
-        "plan", metavar="PLAN", nargs="?", help="a plan, written by remat solve -o (default: no rematerialization)"
+        "plan", metavar="PLAN", nargs="?", help="a plan written by remat solve -o (default: no rematerialization)"
     )
-    where = "a file: .svg (animation.svg)"
+    where = "file to write, .svg (default: animation.svg)"
     parser.add_argument("-o", "--output", metavar="FILE", type=_animation, default="animation.svg", help=where)
-    parser.add_argument("--seconds", type=number, metavar="S", help="seconds per loop (1/3 s per step, 4 to 30 s)")
-    parser.add_argument(
-        "--compare", metavar="PLAN", nargs="+", default=[], help="scale the axes for these plans of the graph too"
-    )
+    length = "seconds per loop (default: 1/3 s per step, at least 4 s and at most 30 s)"
+    parser.add_argument("--seconds", type=number, metavar="S", help=length)
+    others = "other plans for the graph; the axes cover them too"
+    parser.add_argument("--compare", metavar="PLAN", nargs="+", default=[], help=others)
     add(parser, steps="show only steps A to B - 1 (all)")
 
 

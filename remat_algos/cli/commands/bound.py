@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 
 KINDS_SHOWN = 8
 NAMES_SHOWN = 4
-PRICE_DIGITS, FLOAT_DIGITS = 4, 17  # minimum and maximum digits of the price of a byte
-DECIMALS, WHOLE_FROM = 3, 1000  # decimals of sums below WHOLE_FROM units
+# Minimum and maximum number of digits of the price of a byte.
+PRICE_DIGITS, FLOAT_DIGITS = 4, 17
+# Sums below WHOLE_FROM units are printed with DECIMALS digits after the point.
+DECIMALS, WHOLE_FROM = 3, 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
-    sizes = "limits of the peak without residents: bytes, 4GiB or 50%% (of the peak without rematerialization)"
+    sizes = "limits of the peak, without residents: bytes, 4GiB or 50%% (of the peak without rematerialization)"
     parser.add_argument("--budget", required=True, metavar="SIZE,...", type=limits, help=sizes)
     add(parser, "copies", link=f"bound the time of plans that may also copy values over this link: {LINKS}")
-    limit = "end SECONDS after the start, reading included, with the largest bound found so far"
+    limit = "stop SECONDS after the start, including reading, with the largest bound found until then"
     add(parser, "effort", time_limit=limit)
     add_plot(parser, "bounds")
 
@@ -61,7 +63,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundTable(Result):
-    """The bounds of several budgets, or one bound with the step that proves it; `limits` are bytes by the budget."""
+    """Bounds for several budgets, or one bound with its proof; `limits` maps the text of a budget to bytes."""
 
     curve: BoundCurve
     limits: dict[str, int]
@@ -81,18 +83,18 @@ class BoundTable(Result):
             extra = "no schedule fits" if bound.infeasible else f"+{fine_percent(bound.amount - one_pass, one_pass)}"
             steps = (" or " if bound.source == TWO_PATHS else ", ").join(graph.labels[v] for v in bound.nodes)
             if bound.source == RESULTS:
-                steps = "the last node that makes a result"
+                steps = "the last node that computes a result"
             source = "" if bound.infeasible else bound.source
             yield format_bytes(limit), percent(limit, baseline_peak(graph)), extra, source, steps
 
     def notes(self) -> Iterator[str]:
         if self.curve.stop.reason:
-            yield "incomplete: these are lower bounds, and a longer search may raise them"
+            yield "incomplete: these lower bounds are valid, but a longer search may raise them"
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record: each budget with its bound, and the nodes that the cut keeps and recomputes."""
+        """Return the JSON record: for each budget the bound, and the nodes that its cut keeps and recomputes."""
         curve, graph = self.curve, self.curve.graph
-        found = {
+        entry_of = {
             limit: (bound, closure)
             for limit, bound, closure in zip(curve.limits, curve.bounds, curve.closures, strict=True)
         }
@@ -102,24 +104,25 @@ class BoundTable(Result):
             "one_pass": graph.needed_compute,
             **entries(curve, f"{UNIT} stop.complete"),
             "bounds": [
-                {"budget": text, "limit": limit, **_entry(graph, *found[limit])} for text, limit in self.limits.items()
+                {"budget": text, "limit": limit, **_entry(graph, *entry_of[limit])}
+                for text, limit in self.limits.items()
             ],
         }
 
 
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
-    """Yield rows for one limit: the bound, and the step that proves the closure bound."""
+    """Yield rows for one limit: the bound and its proof."""
     graph, labels, one_pass = curve.graph, curve.graph.labels, curve.graph.needed_compute
     (limit,), (bound,), (closure,) = curve.limits, curve.bounds, curve.closures
     names = listed([labels[v] for v in bound.nodes], NAMES_SHOWN)
     first = f"the first run{'s' if len(bound.nodes) > 1 else ''} of {names}"
     yield "limit", exact_bytes(limit)
     if bound.infeasible:
-        live = f"{format_bytes(bound.forced)} are" if bound.forced else "more than the limit is"
+        live = f"{format_bytes(bound.forced)} are" if bound.forced else "more bytes than the limit are"
         if bound.source == TWO_PATHS:
             first = f"a run of {' or '.join(labels[v] for v in bound.nodes)}"
         elif bound.source == RESULTS:
-            first = "the first run of the last node that makes a result"
+            first = "the first run of the last node that computes a result"
         yield "lower bound", f"no schedule fits: {live} live at {first}"
         return
     if bound.amount <= one_pass:
@@ -135,7 +138,7 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
 
 
 def _cut_rows(graph: ComputationGraph, limit: int, closure: LowerBound) -> Iterator[tuple[str, str]]:
-    """Yield rows for the cut of the closure bound: values kept, nodes recomputed, and the bound as a sum."""
+    """Yield rows for the cut that proves the closure bound: kept values, recomputed nodes, and the bound as a sum."""
     from fractions import Fraction
 
     labels, cut = graph.labels, closure_cut(graph, closure)
@@ -143,7 +146,8 @@ def _cut_rows(graph: ComputationGraph, limit: int, closure: LowerBound) -> Itera
         return
     kept, compute = int(graph.memory[cut.kept].sum()), int(graph.compute[cut.recomputed].sum())
     kinds = _kinds(graph, graph.producer[cut.kept].tolist())
-    yield "must be live", f"{format_bytes(cut.forced)}: read or made there, outputs, and what cannot be recomputed"
+    forced = "values read or computed there, outputs, and values that cannot be recomputed"
+    yield "must be live", f"{format_bytes(cut.forced)}: {forced}"
     yield "kept", f"{counted(cut.kept.size, 'value')}, {format_bytes(kept)}{kinds}"
     again = f"{counted(cut.recomputed.size, 'node')}, {labels.compute(compute)}"
     yield "recomputed", f"{again}{_kinds(graph, cut.recomputed.tolist())}"
@@ -157,7 +161,7 @@ def _cut_rows(graph: ComputationGraph, limit: int, closure: LowerBound) -> Itera
 
 
 def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
-    """The bound as a sum, "1 recomputed + 6 B too many x 0.04286 for a byte = 1.257", and the total of the figures."""
+    """Return the bound as an exact sum, "1 recomputed + 6 B too many x 0.04286 for a byte = 1.257", and its total."""
     from fractions import Fraction
 
     exact = compute - left * price
@@ -173,13 +177,13 @@ def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
 
 
 def _decimal(amount: Fraction | int) -> str:
-    """All digits, without trailing zeros."""
+    """Format a number with all its digits but without trailing zeros."""
     whole = f"{float(amount):,.{DECIMALS * 2}f}"
     return f"{int(amount):,}" if amount == int(amount) else whole.rstrip("0")
 
 
 def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
-    """Return the number of nodes of each kind of operation, if the graph names them: ": conv 12, relu 3"."""
+    """Count nodes by kind of operation, ": conv 12, relu 3"; "" if the graph has no operations."""
     if graph.labels.ops is None or not nodes:
         return ""
     counts = Counter(graph.labels.op(v) or "other" for v in nodes).most_common()

@@ -1,4 +1,4 @@
-"""remat calibrate: measure this machine."""
+"""remat calibrate: measure the speed of this machine."""
 
 import argparse
 import shlex
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, output="write the measurements as JSON")
     backends = "numpy: the CPU (default); cupy: the GPU"
     parser.add_argument("--backend", choices=("numpy", "cupy"), default="numpy", help=backends)
-    dtypes = "second type for matrix products, besides float32: float64 or float16"
+    dtypes = "also measure matrix products of this type, in addition to float32: float64 or float16"
     parser.add_argument("--dtype", metavar="TYPE", default="float32", help=dtypes)
 
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _nanoseconds(device: Any) -> dict[str, Any]:
-    """Return the rates of a device as costs in nanoseconds."""
+    """Return the rates of a device as costs in nanoseconds per unit."""
     return {
         "ns_per_flop": {dtype: 1e9 / rate for dtype, rate in device.flops.items()},
         "ns_per_byte": 1e9 / device.bandwidth,

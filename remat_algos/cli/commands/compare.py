@@ -1,4 +1,4 @@
-"""remat compare: all solvers at one budget."""
+"""remat compare: run all solvers at one budget."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from remat_algos.questions.compare import compare
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add(parser, "limits", "solvers")
-    raw = "report each solver's plan unchanged, without the passes that improve it"
+    raw = "report each solver's plan unchanged, without the passes that improve plans"
     parser.add_argument("--raw", action="store_true", help=raw)
     add(
         parser,
         "effort",
-        time_limit="end SECONDS after the start, reading included, with each solver's best plan so far",
+        time_limit="stop SECONDS after the start, including reading, with each solver's best plan until then",
     )
     add(parser, "seed", "copies", "reservation", "constraints")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
+    """Compare; 3 if no solver meets the budget, 2 if no solver supports the graph, 130 if interrupted."""
     link = link_of(arguments)
     graph, note = graph_of(arguments)
     if arguments.budget is None and arguments.overhead is None and arguments.device is None:
-        arguments.budget = LEAST  # the best plans of each solver, side by side
+        arguments.budget = LEAST
     budget, constraints = budget_of(arguments, graph), constraints_of(arguments, graph)
     print_text(note)
     with searching(arguments) as search:

@@ -1,4 +1,4 @@
-"""remat convert: a graph from one format to another."""
+"""remat convert: convert a graph to another format."""
 
 import argparse
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read a graph, add gradients or encode feature maps on request, and write it."""
+    """Read a graph, optionally add gradients or encode feature maps, and write it."""
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.encode import encode
     from remat_algos.result import Summary

@@ -1,4 +1,4 @@
-"""remat diff: two plans side by side."""
+"""remat diff: compare two plans."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""remat explain: why a value is kept or recomputed."""
+"""remat explain: explain why values are kept or recomputed."""
 
 import argparse
 
@@ -14,10 +14,10 @@ from remat_algos.search.solve import solve
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the plan or its solver, the value."""
     add_graph(parser)
-    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan of the graph, written by remat solve -o")
+    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan for the graph, written by remat solve -o")
     add(parser, solver="without PLAN: explain the plan of this solver")
     parser.set_defaults(solver=None)
-    limit = "without PLAN: end the search SECONDS after the start, with the best plan found so far"
+    limit = "without PLAN: stop the search SECONDS after the start, with the best plan found until then"
     add(parser, "options", time_limit=limit)
     parser.add_argument("--value", metavar="NAME", help="explain only this value (default: the largest ones)")
     parser.add_argument("--most", type=whole_number, default=10, metavar="N", help="number of values to explain (10)")
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> "Plan":
-    """Return the plan in the file, or by the solver."""
+    """Read the plan, or compute it with the solver."""
     if arguments.plan is None and arguments.solver is None:
         raise RematError("give PLAN, or --solver NAME to compute one")
     if arguments.plan is None:

@@ -1,4 +1,4 @@
-"""remat fit: the largest model or batch that fits."""
+"""remat fit: find the largest model or batch that fits in memory."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=device,
         help="device memory for peak and residents together, such as 11GiB",
     )
-    add(parser, "overhead", "copies", solvers="run only these solvers; auto: the best of all")
-    values = "values to try (default: all that the family allows)"
+    add(parser, "overhead", "copies", solvers="run only these solvers; auto: the best of all solvers")
+    values = "values to try (default: all values that the family allows)"
     parser.add_argument("--values", metavar="N,...", type=_numbers, help=values)
     most = f"largest value to try ({MAX_VALUE}, without --values)"
     parser.add_argument("--most", type=whole_number, metavar="N", help=most)
-    add(parser, time_limit="end SECONDS after the start with the largest values found so far")
+    add(parser, time_limit="stop SECONDS after the start, with the largest values found until then")
     add(parser, "seed", "encode", "element_bits")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Search; 3 if no solver fits any value, 130 if interrupted, with the results so far."""
+    """Search; 3 if no value fits with any solver, 130 if interrupted."""
     budget, link = Budget(overhead=overhead_of(arguments), device=arguments.memory), link_of(arguments)
     model, options = read_reference(arguments.model)
     source = f"{PREFIX}{shortened(arguments.model.removeprefix(PREFIX))}"
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     values = _values(arguments, model, options)
     print_text(f"{source}: {arguments.vary} varies; {_counting(options)}")
     with searching(arguments) as search:
-        found = fit(
+        result = fit(
             _builder(model, options, arguments.vary, bits),
             budget,
             values=values,
@@ -66,20 +66,20 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             link=link,
             **search,
         )
-    print_result(arguments, found, model=model, options=options, vary=arguments.vary)
-    fitting = any(entry.value is not None for entry in found)
-    return ExitCode.of(found.stop, ExitCode.DONE if fitting else ExitCode.INFEASIBLE)
+    print_result(arguments, result, model=model, options=options, vary=arguments.vary)
+    fitting = any(entry.value is not None for entry in result)
+    return ExitCode.of(result.stop, ExitCode.DONE if fitting else ExitCode.INFEASIBLE)
 
 
 def _numbers(text: str) -> list[int]:
-    found = sorted({whole_number(word.strip()) for word in text.split(",") if word.strip()})
-    if not found:
-        raise ArgumentError("{text!r} names no number; give some, such as 16,32,64, or leave it out", text=text)
-    return found
+    numbers = sorted({whole_number(word.strip()) for word in text.split(",") if word.strip()})
+    if not numbers:
+        raise ArgumentError("{text!r} has no number; give some, such as 16,32,64, or leave it out", text=text)
+    return numbers
 
 
 def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
-    """Return the values to try, or None to try every integer."""
+    """Return the values to try; None means every integer."""
     _check_vary(arguments.vary, model, options)
     values = arguments.values or get_family(model).values(arguments.vary, model, options)
     if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:
@@ -90,16 +90,16 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
 
 
 def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
-    """Check that the varied option is a number of the model, and that nothing else sets it."""
-    known = options_of(model)
-    numbers = [name for name, option in known.items() if option.own and option.kind.startswith("int")]
+    """Raise RematError if the varied option is not a numeric option of the model, or has a fixed value too."""
+    options_by_name = options_of(model)
+    numbers = [name for name, option in options_by_name.items() if option.own and option.kind.startswith("int")]
     if vary in numbers and vary not in options:
         return
     if vary in numbers:
         raise RematError(
-            "--vary {vary}: {vary} both varies and is {given}; leave one out", vary=vary, given=options[vary]
+            "--vary {vary}: {vary} cannot vary and be {given}; leave one out", vary=vary, given=options[vary]
         )
-    if vary in known:
+    if vary in options_by_name:
         raise RematError(
             "--vary {vary}: {vary} is not a number; {model} has {numbers!l}", vary=vary, model=model, numbers=numbers
         )
@@ -118,10 +118,7 @@ def _counting(options: Mapping[str, Any]) -> str:
 
 
 def _builder(model: str, options: Mapping[str, Any], vary: str, bits: int) -> Callable[[int], ComputationGraph]:
-    """A function from a value of the varied option to a training graph.
-
-    Encoding (elements of `bits` bits) comes before differentiation, so then the model must not have gradients.
-    """
+    """Return a function from a value of the varied option to a training graph; `bits` encode feature maps."""
     of_parameters = bool(bits) and options.get("parameter_gradients") is True
     own = {"parameter_gradients": False} if of_parameters else {}
 
@@ -133,7 +130,7 @@ def _builder(model: str, options: Mapping[str, Any], vary: str, bits: int) -> Ca
             return differentiate(graph, parameter_gradients=of_parameters, encode=bits)
         except GraphError as error:
             raise GraphError(
-                "{vary}={value}: {error!w} (--values names the values to try)", vary=vary, value=value, error=error
+                "{vary}={value}: {error!w} (--values sets the values to try)", vary=vary, value=value, error=error
             ) from error
 
     return training

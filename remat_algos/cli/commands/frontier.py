@@ -1,4 +1,4 @@
-"""remat frontier: compute against memory."""
+"""remat frontier: list the trade-off between compute and memory."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the solvers, the number of budgets."""
     add_graph(parser)
     add(parser, "solvers")
-    points = "number of plans to show, and of evenly spaced budgets within which plans are searched (20)"
+    points = "number of plans to show, and of evenly spaced budgets to plan for (20)"
     parser.add_argument("--points", type=whole_number, default=20, metavar="N", help=points)
     add(parser, "copies", "constraints", "effort")
-    add(parser, time_limit="end SECONDS after the start, reading included, with the plans found so far")
+    add(parser, time_limit="stop SECONDS after the start, including reading, with the plans found until then")
     add(parser, "seed")
     add_plot(parser, "frontier")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """List the frontier; 2 if no solver can serve, 130 if interrupted."""
+    """List the frontier; 2 if no solver supports the graph, 130 if interrupted."""
     link = link_of(arguments)
     graph, note = graph_of(arguments)
     constraints = constraints_of(arguments, graph)
     print_text(note)
     with searching(arguments) as search:
-        found = frontier(graph, points=arguments.points, constraints=constraints, link=link, **search)
-    print_result(arguments, found)
-    if found.plans:
-        draw(arguments, "frontier", found)
-    return ExitCode.of(found.stop, ExitCode.DONE if found.plans else ExitCode.BAD_INPUT)
+        result = frontier(graph, points=arguments.points, constraints=constraints, link=link, **search)
+    print_result(arguments, result)
+    if result.plans:
+        draw(arguments, "frontier", result)
+    return ExitCode.of(result.stop, ExitCode.DONE if result.plans else ExitCode.BAD_INPUT)

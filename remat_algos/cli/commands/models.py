@@ -1,4 +1,4 @@
-"""remat models: the zoo."""
+"""remat models: list the built-in models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help="a family or a model: list only these, with their options"
     )
-    parser.epilog = f"GMACs each: billions of multiply-adds per example in one forward pass; {WRITING} writes a model"
+    parser.epilog = (
+        f"GMACs each: 10^9 multiply-adds per example in one forward pass; {WRITING} writes a model to a file"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -44,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
-    """Yield the named families and models, each once; all if none is named."""
+    """Yield (family, model) of the named families and models, each once; all models if there are no names."""
     from remat_algos.zoo.registry import get_family, list_families
 
     seen: set[str] = set()
@@ -65,7 +67,7 @@ def _built(name: str) -> tuple[int | None, Network]:
 
 def _row(family: Family, name: str, batch: int | None, network: Network) -> tuple[str, ...]:
     graph = network.graph
-    each = f"{network.macs / (batch or 1) / 1e9:,.3f}"  # of one example, as papers have it
+    each = f"{network.macs / (batch or 1) / 1e9:,.3f}"
     sizes = (f"{graph.n_nodes:,}", f"{graph.n_values:,}", f"{network.n_parameters:,}", each)
     return family.name, name, "" if batch is None else str(batch), *sizes, format_bytes(network.activation_memory)
 

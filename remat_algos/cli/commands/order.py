@@ -1,4 +1,4 @@
-"""remat order: an order of one pass with a low peak."""
+"""remat order: find an order of one pass with a low peak."""
 
 from __future__ import annotations
 
@@ -27,35 +27,34 @@ from remat_algos.wording import exact_bytes
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     group = parser.add_argument_group("search")
-    beam = "number of sets of executed nodes that the beam search keeps (64, fewer on large graphs; 0: the id order)"
+    beam = "beam width: sets of executed nodes to keep per step (64, fewer on large graphs; 0: use the id order)"
     group.add_argument("--beam", type=whole_number, metavar="N", help=beam)
-    search = "search on from the order of the beam by moves of nodes (default)"
+    search = "improve the order of the beam search by moving nodes (default)"
     group.add_argument("--search", action=argparse.BooleanOptionalAction, default=True, help=search)
-    limit = "end SECONDS after the start, reading and writing included, with the best order found so far"
+    limit = "stop SECONDS after the start, including reading and writing, with the best order found until then"
     add(parser, "time_limit", "seed", "output", time_limit=limit, output="write the order: a JSON list of node names")
     add_plot(parser, "memory")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
+    """Search, print the peaks and the bound, write the order; 130 if interrupted."""
     graph, note = graph_of(arguments)
     best = first = baseline(graph)
     print_text(note)
-    with search_clock(arguments) as clock, until_stopped() as ending:
+    with search_clock(arguments) as clock, until_stopped() as ended:
         random = np.random.SeedSequence(arguments.seed)
         for lower in lower_passes(graph, clock, random, beam=arguments.beam, search=arguments.search):
             best = lower
-    if ending.stop.complete:
+    if ended.stop.complete:
         clock.finish()
-    # Known by now unless the deadline or an interrupt came first.
-    bound, _ = one_pass_bound(graph, Clock(0) if ending.stop is Stop.INTERRUPTED else clock)
-    record = _record(best, first, bound, ending.stop)
+    bound, _ = one_pass_bound(graph, Clock(0) if ended.stop is Stop.INTERRUPTED else clock)
+    record = _record(best, first, bound, ended.stop)
     if arguments.output:
         write_whole(Path(arguments.output), f"{json.dumps(_steps(best), indent=1)}\n".encode())
         record["written"] = arguments.output
     print_result(arguments, Summary(record, _rows(best, record)), schedule=_steps(best))
     draw(arguments, "memory", best)
-    return ExitCode.of(ending.stop)
+    return ExitCode.of(ended.stop)
 
 
 def _steps(simulation: Simulation) -> list[Any]:

@@ -1,4 +1,4 @@
-"""remat policy: checkpoints per block within a budget or near a plan, compared with a setting in use now."""
+"""remat policy: plan checkpoints per block within a budget or near a plan, and compare with a current setting."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ EVERY = re.compile(r"every_n=([1-9]\d{0,8})", re.ASCII)
 
 
 def every(text: str) -> int:
-    """Return n of every_n=n."""
-    found = EVERY.fullmatch(text)
-    if found is None:
-        raise ArgumentError("{text!r} is no setting; write every_n=2: every second block is checkpointed", text=text)
-    return int(found[1])
+    """Parse the n of every_n=n."""
+    match = EVERY.fullmatch(text)
+    if match is None:
+        raise ArgumentError("{text!r} is not a setting; write every_n=2: every second block is checkpointed", text=text)
+    return int(match[1])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the plan or the budget, the blocks."""
     add_graph(parser)
-    plan = "a plan of the graph, written by remat solve -o: the policy nearest to it"
+    plan = "a plan for the graph, written by remat solve -o: find the policy nearest to it"
     parser.add_argument("plan", metavar="PLAN", nargs="?", help=plan)
     add(parser, "budget", "device")
     blocks = (
-        "module paths of the blocks, such as 'layers.*', where * is one part of a name; a comma between those of "
-        "several stacks; with a bar between several cuts of the model each is planned, and the cheapest policy is taken"
+        "module paths of the blocks, such as 'layers.*', where * is one part of a name; use commas between several "
+        "stacks of blocks; choices of blocks separated by | are planned one by one, and the cheapest policy is used"
     )
     parser.add_argument("--blocks", metavar="PATTERN", required=True, help=blocks)
-    semantics = "what is recomputed: all that is not saved (eager PyTorch, the default), or only what gradients need"
+    semantics = "recompute everything that is not saved (eager PyTorch, the default), or only what gradients need"
     parser.add_argument("--semantics", choices=SEMANTICS, default=SEMANTICS[0], help=semantics)
     against = (
-        "show what a setting that you use now costs: every_n=2 checkpoints every second block of each stack, and saves "
-        "nothing in it; of several cuts the first is meant"
+        "also show the cost of your current setting: every_n=2 checkpoints every second block of each stack and saves "
+        "nothing inside it; with several choices of blocks the first one counts"
     )
     parser.add_argument("--against", metavar="SETTING", type=every, help=against)
-    add(parser, "copies", link=f"inputs of checkpointed blocks may also go to the host over this link: {LINKS}")
+    add(parser, "copies", link=f"inputs of checkpointed blocks may also be copied to the host over this link: {LINKS}")
     add(parser, output="write the policy as JSON")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Find the policy for the budget or nearest to the plan; print it with the plan and the current setting."""
+    """Find the policy for the budget or nearest to the plan; print it next to the plan and the current setting."""
     link, semantics, cuts = link_of(arguments), arguments.semantics, arguments.blocks.split("|")
     if arguments.plan is None:
         graph, note = graph_of(arguments)
@@ -64,38 +64,38 @@ def run(arguments: argparse.Namespace) -> None:
         check_solved(arguments, arguments.plan)
         plan = Plan.load(arguments.plan, read_source(arguments))
         if len(cuts) > 1:
-            raise RematError("--blocks has {count} cuts; with PLAN give one, without a bar", count=len(cuts))
+            raise RematError("--blocks has {count} choices; with PLAN give one, without |", count=len(cuts))
         graph, note, link = plan.graph, "", plan.link
     limited = arguments.budget is not None or arguments.device is not None
     if plan is None and not limited and arguments.against is None:
-        raise RematError("give PLAN, --budget SIZE, or --against every_n=2, whose peak is then the budget")
+        raise RematError("give PLAN, --budget SIZE, or --against every_n=2, whose peak then is the budget")
     blocks = Blocks.of(graph, cuts[0])
-    today = None
+    current = None
     if arguments.against is not None:
-        today = Policy.of(graph, blocks, every_nth(blocks, arguments.against), semantics=semantics)
+        current = Policy.of(graph, blocks, every_nth(blocks, arguments.against), semantics=semantics)
     find = partial(plan_policy, graph, blocks=arguments.blocks, semantics=semantics, link=link)
-    rival = None if today is None else find(today.peak_memory)
+    within_peak = None if current is None else find(current.peak_memory)
     if plan is not None:
         policy = plan.policy(blocks, semantics)
     elif limited:
         budget = Budget(arguments.budget, device=arguments.device)
         policy = find(budget)
     else:
-        assert rival is not None
-        policy = rival
+        assert within_peak is not None
+        policy = within_peak
     rows, record = list[tuple[str, str]](), dict[str, Any]()
     if plan is not None:
         rows.append(("plan", f"{_figures(plan)} ({plan.method})"))
         record["plan"] = plan.figures()
-    if today is not None and rival is not None:
-        of = f", with blocks {cuts[0]}" if len(cuts) > 1 else ""
-        rows.append((f"every_n={arguments.against}", f"{_figures(today)}{of}"))
-        rows.append(("", f"{_overhead(rival)} by the policy within that peak"))
+    if current is not None and within_peak is not None:
+        with_blocks = f", with blocks {cuts[0]}" if len(cuts) > 1 else ""
+        rows.append((f"every_n={arguments.against}", f"{_figures(current)}{with_blocks}"))
+        rows.append(("", f"{_overhead(within_peak)} with the policy within that peak"))
         record["against"] = {
             "every_n": arguments.against,
             "blocks": cuts[0],
-            **entries(today, "peak_memory overhead"),
-            "policy_overhead": rival.overhead,
+            **entries(current, "peak_memory overhead"),
+            "policy_overhead": within_peak.overhead,
         }
     if arguments.output:
         policy.save(arguments.output)

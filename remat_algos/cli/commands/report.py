@@ -1,4 +1,4 @@
-"""remat report: a page on which a plan is stepped through."""
+"""remat report: write a page that steps through a plan."""
 
 import argparse
 from pathlib import Path
@@ -14,9 +14,10 @@ from remat_algos.wording import format_bytes
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
-    parser.add_argument("plan", metavar="PLAN", help="a plan of the graph, written by remat solve -o")
-    parser.add_argument("--beside", metavar="PLAN", help="another plan of the graph (default: no rematerialization)")
-    add(parser, output="the page, one file that needs no network (report.html)")
+    parser.add_argument("plan", metavar="PLAN", help="a plan for the graph, written by remat solve -o")
+    other = "another plan for the graph, to compare with (default: no rematerialization)"
+    parser.add_argument("--beside", metavar="PLAN", help=other)
+    add(parser, output="file to write: one page that works offline (default: report.html)")
     parser.set_defaults(output="report.html")
 
 
@@ -25,8 +26,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     source = read_source(arguments)
     plan = Plan.load(arguments.plan, source)
-    beside = None if arguments.beside is None else Plan.load(arguments.beside, source)
-    page = report(plan, beside, title=f"{arguments.graph}: {plan.method}").encode()
+    other = None if arguments.beside is None else Plan.load(arguments.beside, source)
+    page = report(plan, other, title=f"{arguments.graph}: {plan.method}").encode()
     write_whole(Path(arguments.output), page)
     record = {"written": arguments.output, "bytes": len(page), "steps": len(plan.schedule)}
     line = f"{arguments.output}, {format_bytes(len(page))}; open it in a browser"

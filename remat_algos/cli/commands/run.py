@@ -1,4 +1,4 @@
-"""remat run: run a plan and compare it with the prediction."""
+"""remat run: run a plan and compare memory, values and times with the prediction."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from remat_algos.search.solve import solve
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the budget or a plan, the backend."""
     add_graph(parser)
-    add(parser, "limits", "copies", "solver", "options", solver="a solver (remat solve --help) or auto: the best")
-    add(parser, time_limit="end the search SECONDS after the start, with the best plan found so far")
+    add(parser, "limits", "copies", "solver", "options", solver="a solver (remat solve --help) or auto: the best one")
+    add(parser, time_limit="stop the search SECONDS after the start, with the best plan found until then")
     add(parser, "seed")
     parser.add_argument(
         "--plan", metavar="FILE", help="run this plan, or an order as for remat simulate, instead of solving"
     )
-    group = parser.add_argument_group("execution; exit code 1 if it differs from the prediction")
+    group = parser.add_argument_group("execution (exit code 1 if it differs from the prediction)")
     backends = "numpy: the CPU (default); cupy: the GPU"
     group.add_argument("--backend", choices=("numpy", "cupy"), default="numpy", help=backends)
     group.add_argument(
         "--arena",
         action="store_true",
-        help="run in one arena, every value at a fixed address, and compare all values with a run that allocates each; "
-        "the budget limits live bytes with or without it",
+        help="run in one arena with every value at a fixed address, and compare all values with a run that allocates "
+        "each value separately; the budget limits live bytes in both cases",
     )
     group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="number of timed runs (3)")
     shrunk = "divide all sizes by N, rounded up, before planning"
@@ -55,26 +55,26 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
     if arguments.plan is not None:
         check_solved(arguments, arguments.plan)
-    backend(arguments.backend)  # before the search: without it there is nothing to search for
+    backend(arguments.backend)  # fails early
     graph, plan, note = _planned(arguments)
     print_text(note)
     if isinstance(plan, Plan):
         print_text(plan)
-    found = validate(
+    validation = validate(
         graph, plan, arguments.backend, arena=arguments.arena, repeats=arguments.repeats, seed=arguments.seed
     )
     planned = {name: getattr(plan, name, None) for name in ("solver", "method", "limit")}
-    print_result(arguments, found, **planned, shrink=arguments.shrink)
-    draw(arguments, "validation", found)
-    return ExitCode.DONE if found.holds else ExitCode.FALSE_CLAIM
+    print_result(arguments, validation, **planned, shrink=arguments.shrink)
+    draw(arguments, "validation", validation)
+    return ExitCode.DONE if validation.holds else ExitCode.FALSE_CLAIM
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
-    """Return the graph that runs, the plan or the order, and a line about changes of the graph."""
+    """Return the graph to run, the plan or order, and a line about changes to the graph."""
     order = read_order(arguments.plan)
     graph, note = graph_of(arguments, order)
     if order is not None and order.is_plan:
-        plan = Plan.load(arguments.plan, graph)  # every claim is checked
+        plan = Plan.load(arguments.plan, graph)
         graph = plan.graph
         if arguments.shrink == 1:
             return graph, plan, note

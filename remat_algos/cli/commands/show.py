@@ -24,14 +24,14 @@ BY = ("layer", "operation")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     group = parser.add_argument_group("breakdown of memory and compute")
-    parts = "print memory at the peak and compute, by type of layer and by data structure; --plot draws it"
+    parts = "print compute, and memory at the peak, by type of layer and by data structure; --plot draws it"
     group.add_argument("--breakdown", action="store_true", help=parts)
     group.add_argument("--by", choices=BY, help=f"with --breakdown: group by type of layer or of operation ({BY[0]})")
     plan = "with --breakdown: a plan or an order (default: without rematerialization)"
     group.add_argument("--plan", dest="order", metavar="ORDER", help=plan)
     add(
         parser,
-        allocator="print the memory that an allocator (below) uses and reserves without rematerialization (default: "
+        allocator="print the memory that this allocator (below) uses and reserves without rematerialization (default: "
         "peak)",
     )
     add_plot(parser, "graph", "memory", "breakdown")
@@ -40,10 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Describe the graph, or print the breakdown of its memory and compute."""
     if not arguments.breakdown:
-        refuse_used(arguments, ("by", "order"), "{option!w} goes with --breakdown; add that")
+        refuse_used(arguments, ("by", "order"), "{option!w} needs --breakdown; add that")
     if arguments.allocator != PEAK and arguments.breakdown:
         raise RematError(
-            "--allocator {allocator} describes the whole, --breakdown its parts; leave out one of them",
+            "--allocator {allocator} cannot be combined with --breakdown; leave out one of them",
             allocator=arguments.allocator,
         )
     if arguments.breakdown:
@@ -69,20 +69,20 @@ def run(arguments: argparse.Namespace) -> None:
 def _break_down(arguments: argparse.Namespace, picture: str) -> None:
     graph, simulation, order, note = order_of(arguments)
     simulation = simulation or baseline(graph)
-    found = breakdown(simulation, by=arguments.by or BY[0])
-    step = found.peak_step
+    parts = breakdown(simulation, by=arguments.by or BY[0])
+    step = parts.peak_step
     node = graph.labels[int(simulation.schedule.order[step])] if step >= 0 else None
-    whole, peak, resident = map(format_bytes, (found.footprint, found.peak_memory, found.resident_memory))
+    whole, peak, resident = map(format_bytes, (parts.footprint, parts.peak_memory, parts.resident_memory))
     print_text(
         f"{note}\nfootprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}"
     )
-    print_result(arguments, found, graph_hash=graph.source_hash, peak_node=node)
-    subjects = {"breakdown": found, "graph": graph, "memory": simulation}
+    print_result(arguments, parts, graph_hash=graph.source_hash, peak_node=node)
+    subjects = {"breakdown": parts, "graph": graph, "memory": simulation}
     draw(arguments, picture, subjects[picture])
 
 
 def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
-    """The JSON record without two lists of names, which may be long: articulation values and causes of the bound."""
+    """Return the JSON record, articulation values, and nodes that force the bound; lists of names can be long."""
     simulation = baseline(graph)
     bound, forcing = least_peak_bound(graph)
     step, resident = simulation.peak_step, graph.resident
@@ -118,10 +118,11 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
     alone = listed([graph.value_name(x) for x in narrow[:NAMED]], NAMED, len(narrow))
     forced_by = listed([graph.labels[v] for v in forcing[:NAMED]], NAMED, len(forcing))
     if not forcing:
-        forced_by = "the last node that makes a result"
+        forced_by = "the last node that computes a result"
     elif forcing == two_path_bound(graph)[1]:
         forced_by = " or ".join(graph.labels[v] for v in forcing)
-    effects = record["effects"]  # outputs without bytes, such as running statistics
+    # Outputs of 0 bytes, such as running statistics.
+    effects = record["effects"]
     outputs = counted(record["outputs"] - effects, "output")
     outputs += f", {counted(effects, 'effect')} of 0 bytes" if effects else ""
     model = record.get("model")
@@ -136,7 +137,7 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
         ("depth", f"{counted(record['depth'], 'node')} on the longest path"),
         (
             "articulation",
-            f"{counted(len(narrow), 'value')}: {alone}" if narrow else "no value is the only one live across a cut",
+            f"{counted(len(narrow), 'value')}: {alone}" if narrow else "no value is the only live one at a cut",
         ),
     ]
     if record["peak_node"] is not None:

@@ -1,4 +1,4 @@
-"""remat simulate: simulate any order."""
+"""remat simulate: simulate an order or manual decisions."""
 
 import argparse
 import contextlib
@@ -35,40 +35,48 @@ from remat_algos.wording import comma_separated, counted, exact_bytes, format_by
 
 LISTED = 12
 TABLES = ("text", "markdown", "csv")
-NAMED = 8  # live values named per row
-MAX_PRINTED_STEPS = 10_000  # rows of a table
+NAMED = 8  # live values per row
+MAX_PRINTED_STEPS = 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the order or mirror counts, manual decisions."""
     add_graph(parser)
     add(parser, "order", "mirror")
-    group = parser.add_argument_group("what if (other nodes: as in ORDER or --mirror if given, else the opposite)")
-    group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes to keep; they run once")
+    group = parser.add_argument_group("what if (other nodes: as in ORDER or --mirror; without these, the opposite)")
+    group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes to keep: they run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
     step = "describe this step instead of the step of the peak"
     parser.add_argument("--step", type=whole_number, metavar="STEP", help=step)
-    table = "print a table of all actions instead of the summary: markdown and csv name all live values, text"
+    table = "print a table of all actions instead of the summary; markdown and csv list all live values"
     parser.add_argument(
-        "--table", nargs="?", const=TABLES[0], type=_form, metavar="FORM", help=f"{table}, the default, {NAMED} a row"
+        "--table",
+        nargs="?",
+        const=TABLES[0],
+        type=_form,
+        metavar="FORM",
+        help=f"{table}, text (default) {NAMED} per row",
     )
     add(parser, steps="with --table: only steps A to B - 1 (all)")
     matrices = (
-        "print the matrices R and S (jain2020) instead: the nodes that each stage computes, and those that it keeps"
+        "print the matrices R and S (jain2020) instead: the nodes that each stage computes, and the nodes that it keeps"
     )
-    parser.add_argument("--matrix", nargs="?", const="text", choices=("text", "csv"), help=f"{matrices} (text)")
+    parser.add_argument(
+        "--matrix", nargs="?", const="text", choices=("text", "csv"), help=f"{matrices} (default: text)"
+    )
     budget = "bytes, 4GiB or 50%%; exit code 3 if the peak is above it"
     parser.add_argument("--budget", metavar="SIZE", type=limit, help=budget)
     allocator = (
-        "print the memory that an allocator (below) uses and reserves; --budget limits the latter (default: peak)"
+        "print the memory that this allocator (below) uses and reserves; --budget limits the reserved memory "
+        "(default: peak)"
     )
-    timed = f"the time of ORDER over this link, if it loads values (default: that of the plan): {LINKS}"
+    timed = f"compute times with copies over this link, if ORDER loads values (default: the plan's link): {LINKS}"
     add(parser, "allocator", "copies", allocator=allocator, link=timed)
     add_plot(parser, *PICTURES, TIMELINE)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Simulate; 3 if the peak is above a given budget, or bytes on the host above a given limit."""
+    """Simulate; 3 if the peak is above the budget, or the bytes on the host are above their limit."""
     _check_table(arguments)
     form = arguments.table or arguments.matrix
     graph, simulation, order, note = order_of(arguments)
@@ -84,18 +92,18 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         raise RematError("--step {step}: steps are 0 to {last}", step=step, last=len(simulation.schedule) - 1)
     link = link_of(arguments, None if order is None else order.link)
     of_plan = arguments.link is None or arguments.link_share is not None
-    played = None if link is None else timeline(simulation, link, link.share if of_plan else 1.0)
+    timed = None if link is None else timeline(simulation, link, link.share if of_plan else 1.0)
     allocator = get_allocator(arguments.allocator)
     whole = allocator.base(graph)
     budget = arguments.budget
-    most = None if budget is None else budget.memory_limit(whole, graph.resident_memory)
+    limit = None if budget is None else budget.memory_limit(whole, graph.resident_memory)
     reserved = allocator.reserve(simulation)
     steps = steps_of(arguments, len(simulation.schedule))
     if form is not None:
         if arguments.table is not None:
             _check_length(simulation, steps)
         print_text(note)
-        rows = reserved.rows(whole) + _budget_row(most, reserved)
+        rows = reserved.rows(whole) + _budget_row(limit, reserved)
         if rows:
             print_result(arguments, Summary({}, [_peak_row(simulation), *rows]))
         with contextlib.redirect_stdout(arguments.stdout):
@@ -104,15 +112,15 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             else:
                 _print_matrices(simulation, form)
     else:
-        record = _record(simulation, step, base.peak_memory, most, reserved) | _copies(simulation, played)
-        rows = _rows(simulation, step, base.peak_memory, most, reserved, whole, played)
+        record = _record(simulation, step, base.peak_memory, limit, reserved) | _copies(simulation, timed)
+        rows = _rows(simulation, step, base.peak_memory, limit, reserved, whole, timed)
         print_text(note)
         print_result(arguments, Summary(record, rows))
         _print_live(simulation, step)
     picture = arguments.picture or "memory"
-    options: dict[str, Any] = {"limit": most} if picture in ("memory", TIMELINE) else {}
-    draw(arguments, picture, played if picture == TIMELINE else simulation, **options)
-    over = most is not None and reserved.memory > most
+    options: dict[str, Any] = {"limit": limit} if picture in ("memory", TIMELINE) else {}
+    draw(arguments, picture, timed if picture == TIMELINE else simulation, **options)
+    over = limit is not None and reserved.memory > limit
     over |= link is not None and link.host is not None and simulation.host_peak > link.host
     return ExitCode.INFEASIBLE if over else ExitCode.DONE
 
@@ -121,35 +129,33 @@ def _form(text: str) -> str:
     if text in TABLES:
         return text
     raise RematError(
-        "{text!r}: the forms are {forms!l}; after a bare --table give no file, or write --table=text",
+        "{text!r} is not a form of table: {forms!l}; if it is a file, write --table=text before it",
         text=text,
         forms=TABLES,
     )
 
 
 def _check_table(arguments: argparse.Namespace) -> None:
-    """Check that --table or --matrix comes without --step and --json."""
+    """Raise RematError if --table or --matrix is combined with each other, --step or --json."""
     if arguments.steps is not None and arguments.table is None:
-        raise RematError("--steps goes with --table; --step STEP describes one step")
+        raise RematError("--steps needs --table; --step STEP describes one step")
     for one, other in (("table", "matrix"), *((a, b) for a in ("table", "matrix") for b in ("step", "json"))):
         if all(getattr(arguments, name) not in (None, False) for name in (one, other)):
-            raise RematError(
-                "--{one!w} and --{other!w} answer with different things; leave out one", one=one, other=other
-            )
+            raise RematError("--{one!w} and --{other!w} cannot be combined; leave out one", one=one, other=other)
 
 
 def _check_length(simulation: Any, steps: range | None) -> None:
     count = len(simulation.schedule) if steps is None else len(steps)
     if count > MAX_PRINTED_STEPS:
         raise RematError(
-            "--table lists {max_steps:,} steps at most, and these are {count:,}; choose some: --steps 0:{max_steps}",
+            "--table lists at most {max_steps:,} steps, but there are {count:,}; choose some: --steps 0:{max_steps}",
             max_steps=MAX_PRINTED_STEPS,
             count=count,
         )
 
 
 def _print_table(simulation: Any, form: str, steps: range | None) -> None:
-    """Print a row for each action, as text, Markdown or CSV; the latter two row by row."""
+    """Print a row for each action, as text, Markdown or CSV."""
     rows = step_table(simulation, steps=steps, names=NAMED if form == "text" else None)
     if form == "csv":
         cells = ((row.step, row.action, row.name, _words(row.live), row.bytes, int(row.peak)) for row in rows)
@@ -172,39 +178,39 @@ def _print_table(simulation: Any, form: str, steps: range | None) -> None:
 
 
 def _print_matrices(simulation: Any, form: str) -> None:
-    """Print R and S as a picture in text, or as CSV: a row for each entry that is 1 in one of them."""
+    """Print R and S as a text picture, or as CSV with a row for each entry that is 1 in either matrix."""
     from remat_algos.plot.characters import text
 
     if form == "text":
         print_picture(text("matrix", simulation))
         return
-    found, labels = stage_matrices(simulation), simulation.graph.labels
-    names = [labels[v] for v in found.nodes.tolist()]
-    entries = zip(*(found.R | found.S).nonzero(), strict=True)
-    cells = ((int(t), names[i], int(found.R[t, i]), int(found.S[t, i])) for t, i in entries)
+    matrices, labels = stage_matrices(simulation), simulation.graph.labels
+    names = [labels[v] for v in matrices.nodes.tolist()]
+    entries = zip(*(matrices.R | matrices.S).nonzero(), strict=True)
+    cells = ((int(t), names[i], int(matrices.R[t, i]), int(matrices.S[t, i])) for t, i in entries)
     write_table(sys.stdout, ("stage", "node", "R", "S"), cells)
 
 
 def _words(names: Sequence[str]) -> str:
-    """Names between blanks; in a name a backslash stands before a blank and a backslash."""
+    """Join names by blanks; blanks and backslashes in a name are escaped by a backslash."""
     return " ".join(name.replace("\\", r"\\").replace(" ", r"\ ") for name in names)
 
 
 def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
-    """Names between commas; a name with a comma must be given alone."""
-    found = []
+    """Split names at commas; a name that contains a comma must be given alone."""
+    names = []
     for words in texts:
         try:
             graph.value_id(words)
-            own = [words]
+            new = [words]
         except GraphError:
-            own = comma_separated(words)
-        if not own:
+            new = comma_separated(words)
+        if not new:
             raise RematError(
-                "--{option} {words!r} names no node; give names, or leave it out", option=option, words=words
+                "--{option} {words!r} has no node; give names, or leave it out", option=option, words=words
             )
-        found += own
-    return found
+        names += new
+    return names
 
 
 def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: Any) -> dict[str, Any]:
@@ -227,26 +233,26 @@ def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: 
     }
 
 
-def _copies(simulation: Any, played: Timeline | None) -> dict[str, Any]:
-    """Keys of a plan with a link, or of actions with loads."""
-    if played is None:
+def _copies(simulation: Any, timed: Timeline | None) -> dict[str, Any]:
+    """JSON entries about copies: of a plan with a link, or of actions with loads."""
+    if timed is None:
         return {"host_peak": simulation.host_peak} if simulation.stores.size else {}
-    times = entries(played, "time overhead_in_time=overhead waits=waiting simulation.host_peak")
-    return times | entries(played, "link share")
+    times = entries(timed, "time overhead_in_time=overhead waits=waiting simulation.host_peak")
+    return times | entries(timed, "link share")
 
 
 def _fit(limit: int, reserved: Any) -> str:
-    """Return the line about the budget: kept or not."""
+    """Say whether a simulation fits a limit; the order of equal frees can decide that."""
     if reserved.memory <= limit:
         return "it fits"
-    return "whether it fits depends on ties" if reserved.least <= limit else "it does not fit"
+    return "it may fit, depending on ties" if reserved.least <= limit else "it does not fit"
 
 
 def _late_frees(simulation: Any) -> str:
-    """Return the clause with the number of values freed late, and the peak if none were."""
+    """Describe how many values are freed late, with the peak if they were not."""
     rows, order = simulation.schedule.lingering, simulation.schedule.order
     peak = format_bytes(simulate(simulation.graph, order).peak_memory)
-    return f"{counted(len(rows), 'value')} freed later than after the last read, which would give a peak of {peak}"
+    return f"{counted(len(rows), 'value')} freed later than after the last read; without this the peak would be {peak}"
 
 
 def _peak_row(simulation: Any) -> tuple[str, str]:
@@ -260,7 +266,7 @@ def _budget_row(limit: int | None, reserved: Any) -> list[tuple[str, str]]:
 
 
 def _rows(
-    simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int, played: Timeline | None
+    simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int, timed: Timeline | None
 ) -> list[tuple[str, str]]:
     graph, peak = simulation.graph, simulation.peak_memory
     names = simulation.schedule.names(graph)
@@ -271,15 +277,15 @@ def _rows(
         rows.append(("resident", f"{exact_bytes(graph.resident_memory)}; with the peak {together}"))
     overhead = percent(simulation.overhead, graph.needed_compute)
     rows.append(("compute", f"{graph.labels.compute(simulation.compute)}, {overhead} more than one pass"))
-    if played is not None:
-        rows += played.rows()
-        if played.link is not None and (host := played.link.host) is not None:
+    if timed is not None:
+        rows += timed.rows()
+        if timed.link is not None and (host := timed.link.host) is not None:
             fits = "it fits" if simulation.host_peak <= host else "it does not fit"
             rows.append(("host", f"{exact_bytes(simulation.host_peak)} of {exact_bytes(host)}: {fits}"))
     elif simulation.stores.size:
         loads = counted(len(simulation.schedule.loads), "load")
         rows.append(("copies", f"{loads}; {format_bytes(simulation.host_peak)} on the host at most"))
-    if simulation.schedule.lingering.size and played is None and not simulation.stores.size:
+    if simulation.schedule.lingering.size and timed is None and not simulation.stores.size:
         rows.append(("late frees", _late_frees(simulation)))
     again = counted(int((simulation.runs > 1).sum()), "node")
     extra = int((~simulation.schedule.first_run).sum())

@@ -1,4 +1,4 @@
-"""remat solve: a plan within a budget."""
+"""remat solve: find a plan within a budget."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from remat_algos.plan.plan import bounded
 from remat_algos.search.solve import solve
 
 SNAPSHOT = "snapshot"
-ORDERS_AND_TIMES = ("names", "actions", "trace", "policy")  # forms without the bound
+ORDERS_AND_TIMES = ("names", "actions", "trace", "policy")  # forms without a bound
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments; solvers and their options are read from their signatures."""
+    """Add the arguments; the list of solvers and their options comes from the solvers' signatures."""
     add_graph(parser)
     add(
         parser, "limits", "copies", "solver", "options", solver="a solver listed below; auto (default): the best of all"
@@ -37,37 +37,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--raw",
         action="store_true",
-        help="report the solver's plan unchanged, even if improving it, or no rematerialization, would be better",
+        help="report the solver's plan unchanged, even if an improved plan or no rematerialization would be better",
     )
     parser.add_argument(
         "--start",
         metavar="FILE",
-        help="a schedule of your own at which the search begins, and which the plan is never worse than where it fits: "
-        "a plan, a list of names or ids, lines `compute X` and `free Y`, or npz with matrices R and S",
+        help="start the search at your own schedule; if that fits the budget, the plan is never worse: a plan, a list "
+        "of names or ids, lines `compute X` and `free Y`, or npz with matrices R and S",
     )
-    limit = "end SECONDS after the start, reading and writing included, with the best plan found so far"
+    limit = "stop SECONDS after the start, including reading and writing, with the best plan found until then"
     add(parser, "effort", "gap", "time_limit", "seed", "reservation", "constraints", time_limit=limit)
     add(parser, output="write the plan")
     parser.add_argument(
         "--format",
         metavar="FORMAT",
         type=library("plan.plan.check_form"),
-        help="FORMAT of the output (-o, else standard output): plan: JSON (default); frees: JSON with the values to "
+        help="format of the output (-o, else standard output). plan: JSON (default); frees: JSON with the values to "
         "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`, with --link also "
-        "`store Y` and `load Y`; trace: runs, copies and bytes over time, simulated, for Perfetto or "
+        "`store Y` and `load Y`; trace: simulated runs, copies and bytes over time, for Perfetto or "
         "chrome://tracing; snapshot: allocations and frees, for pytorch.org/memory_viz (needs -o); "
-        "policy: which tensors are kept, recomputed and offloaded, as JSON",
+        "policy: JSON with the tensors to keep, recompute and offload",
     )
     add_plot(parser, *PICTURES, TIMELINE)
     add_listing(parser, "solvers", library("solvers.registry.list_solvers"), flag="-O")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Solve, print the plan and write it; 130 if interrupted, with the best plan so far."""
+    """Solve, print the plan and write it; 130 if interrupted."""
     if arguments.format == SNAPSHOT and not arguments.output:
-        raise RematError("--format snapshot is a pickle, not text; give -o FILE.pickle")
+        raise RematError("--format snapshot writes a pickle, not text; give -o FILE.pickle")
     link, options, form = link_of(arguments), options_of(arguments), arguments.format or "plan"
-    alone = arguments.format is not None and not arguments.output  # standard output gets only the plan
+    alone = arguments.format is not None and not arguments.output
     order = read_order(arguments.start)
     graph, note = graph_of(arguments, order)
     budget, constraints = budget_of(arguments, graph), constraints_of(arguments, graph)
@@ -77,7 +77,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         own = {"raw": arguments.raw, "constraints": constraints, "start": start, "link": link}
         plan = solve(graph, budget, **own, **search, **options)
         if not alone or form not in ORDERS_AND_TIMES:
-            plan = bounded(plan)  # here, where an interrupt leaves the plan
+            # Inside of `searching`, so that an interrupt keeps the plan.
+            plan = bounded(plan)
     if arguments.output:
         plan.save(arguments.output, form)
     if alone:

@@ -1,4 +1,4 @@
-"""remat sweep: many jobs, with their results in a folder."""
+"""remat sweep: run many jobs and collect their results in a folder."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import draw, print_result, progress_line
 from remat_algos.cli.shared_options import add_plot, check_overwrite, number, refuse_used, whole_number, writable
 from remat_algos.errors import ArgumentError, RematError
+from remat_algos.interop.optional import require
 from remat_algos.sweeps.driver import sweep
 from remat_algos.sweeps.results import TABLES, SweepResults, read_sweep
 from remat_algos.text.amounts import parse_bytes
@@ -23,36 +24,38 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 
-LOG_SECONDS = 60.0  # between lines of progress in a file
+LOG_SECONDS = 60.0  # between progress lines
 PICTURES = ("profiles", "overheads", "solve_times")
 OF_JOBS = ("output", "processes", "dask", "part", "retries", "retry_failed", "timeout", "memory", "modules")
-"""Options that go with jobs alone."""
+"""Options that need jobs, not a folder of results."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the jobs or the folder, where and how jobs run, and what to make of the results."""
+    """Add the arguments: jobs or a folder of results, how jobs run, and what to do with the results."""
     parser.add_argument(
-        "jobs", metavar="JOBS", help="jobs to solve, .jsonl or .csv; or the folder of a sweep, whose results are shown"
+        "jobs", metavar="JOBS", help="jobs to run, .jsonl or .csv; or the folder of a sweep, to show its results"
     )
     parser.add_argument(
-        "-o", "--output", metavar="FOLDER", help="keep results here; jobs that have one there are not solved again"
+        "-o", "--output", metavar="FOLDER", help="folder for the results; jobs that already have a result are skipped"
     )
     group = parser.add_argument_group("where and how jobs run")
     group.add_argument(
-        "--processes", type=whole_number, metavar="N", help="jobs at once (default: the number of cores)"
+        "--processes", type=whole_number, metavar="N", help="number of parallel jobs (default: number of cores)"
     )
-    group.add_argument("--dask", metavar="ADDRESS", help="run jobs on the workers of this scheduler of dask")
+    group.add_argument("--dask", metavar="ADDRESS", help="run jobs on the workers of this dask scheduler")
     group.add_argument(
         "--part",
         type=_part,
         metavar="I/N",
-        help="solve only the I-th of N parts of the jobs, such as a task of a batch system; parts may run at once",
+        help="run only the I-th of N parts of the jobs, such as in a task of a batch system; parts can run in parallel",
     )
-    group.add_argument("--retries", type=whole_number, metavar="N", help="tries of a job that fails (3)")
-    group.add_argument("--retry-failed", action="store_true", help="solve the jobs again that failed before")
-    group.add_argument("--timeout", type=number, metavar="SECONDS", help="end a job after SECONDS; it has then failed")
+    group.add_argument("--retries", type=whole_number, metavar="N", help="number of tries of a job that fails (3)")
+    group.add_argument("--retry-failed", action="store_true", help="run jobs again that failed in an earlier sweep")
     group.add_argument(
-        "--memory", metavar="BYTES", type=parse_bytes, help="end a job that takes more memory, such as 4GiB (Linux)"
+        "--timeout", type=number, metavar="SECONDS", help="stop a job after SECONDS and count it as failed"
+    )
+    group.add_argument(
+        "--memory", metavar="BYTES", type=parse_bytes, help="stop a job that uses more memory, such as 4GiB (Linux)"
     )
     group.add_argument(
         "--import",
@@ -67,21 +70,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Solve jobs, or show results; 4 if jobs failed, 130 if interrupted."""
-    found = _shown(arguments) if Path(arguments.jobs).is_dir() else _swept(arguments)
+    """Run jobs, or show results; 4 if jobs failed, 130 if interrupted."""
+    results = _shown(arguments) if Path(arguments.jobs).is_dir() else _swept(arguments)
     if arguments.table:
-        found.save(arguments.table)
-    print_result(arguments, found, *([("table", arguments.table)] if arguments.table else []))
-    draw(arguments, arguments.picture or PICTURES[0], found)
-    failed = any(row["outcome"] == "failed" for row in found)
-    return ExitCode.of(found.stop, ExitCode.FAILED if failed else ExitCode.DONE)
+        results.save(arguments.table)
+    print_result(arguments, results, *([("table", arguments.table)] if arguments.table else []))
+    draw(arguments, arguments.picture or PICTURES[0], results)
+    failed = any(row["outcome"] == "failed" for row in results)
+    return ExitCode.of(results.stop, ExitCode.FAILED if failed else ExitCode.DONE)
 
 
 def _shown(arguments: argparse.Namespace) -> SweepResults:
     refuse_used(
         arguments,
         OF_JOBS,
-        "{option} goes with jobs, and {folder!p} is a folder of results; name the file of the jobs",
+        "{option} needs jobs, but {folder!p} is a folder of results; name the file with the jobs",
         folder=arguments.jobs,
     )
     return read_sweep(arguments.jobs)
@@ -95,7 +98,7 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
     if arguments.output is None:
         raise RematError("results need a folder; give -o FOLDER")
     if arguments.dask is not None and arguments.processes is not None:
-        raise RematError("--processes are those of this machine, and --dask has its own; give one")
+        raise RematError("--processes is for this machine, but --dask has its own processes; give one of them")
     if arguments.table:
         check_overwrite(arguments, arguments.table)
     if arguments.modules:
@@ -118,22 +121,22 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
 
 @contextlib.contextmanager
 def _executor(address: str | None) -> Iterator[Executor | None]:
-    """The executor of a scheduler of dask; None for processes here."""
+    """Yield the executor of a dask scheduler; None for processes on this machine."""
     if address is None:
         yield None
         return
     try:
-        from distributed import Client
+        connect = require("distributed", "dask").Client
     except ImportError as error:
-        raise RematError("dask is not installed; install it: python -m pip install 'remat_algos[dask]'") from error
-    for name in logging.root.manager.loggerDict:  # the sweep says what matters of the connection
+        raise RematError("--dask {address}: {error!e}", address=address, error=error) from error
+    for name in logging.root.manager.loggerDict:
         if name.startswith("distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        client: Any = Client(address, timeout="10s")
+        client: Any = connect(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
         raise RematError(
-            "--dask {address}: no scheduler answers there; start one with `dask scheduler`", address=address
+            "--dask {address}: no scheduler answers at this address; start one with `dask scheduler`", address=address
         ) from error
     with client:
         yield client.get_executor()
@@ -143,10 +146,10 @@ def _part(text: str) -> tuple[int, int]:
     number, _, count = text.partition("/")
     if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
         return int(number), int(count)
-    raise ArgumentError("{text!r} is no part; give I/N with I from 1 to N, such as 1/8", text=text)
+    raise ArgumentError("{text!r} is not a part; give I/N with I from 1 to N, such as 1/8", text=text)
 
 
 def _table(path: str) -> str:
     if Path(path).suffix not in TABLES:
-        raise RematError("{path!p} is none of {tables!l}; name one of them", path=path, tables=TABLES)
+        raise RematError("{path!p} does not end in {tables!l}; choose one of these", path=path, tables=TABLES)
     return writable(path)

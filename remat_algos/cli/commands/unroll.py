@@ -1,4 +1,4 @@
-"""remat unroll: a schedule as a graph of its own."""
+"""remat unroll: convert a schedule to a graph with one node per run."""
 
 import argparse
 from typing import Any
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _record(simulation: Any, again: Any) -> dict[str, Any]:
-    """Figures of the mirrored graph, simulated, and of the schedule."""
+    """Return the figures of the simulated mirrored graph and of the schedule."""
     graph, runs = again.graph, simulation.runs
     return {
         "graph_hash": simulation.graph.source_hash,
@@ -66,11 +66,11 @@ def _rows(graph: Any, record: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("nodes", f"{record['nodes']:,}: {parts}; {counted(record['reads'], 'read')}"),
         ("copies", f"{record['copies']:,}{of}"),
-        ("peak", f"{peak}, {_beside(record, of_schedule, 'peak_memory')}"),
-        ("compute", f"{compute}, {overhead:.1f} % more than one pass, {_beside(record, of_schedule, 'compute')}"),
+        ("peak", f"{peak}, {_compared(record, of_schedule, 'peak_memory')}"),
+        ("compute", f"{compute}, {overhead:.1f} % more than one pass, {_compared(record, of_schedule, 'compute')}"),
     ]
 
 
-def _beside(record: dict[str, Any], of_schedule: dict[str, int], figure: str) -> str:
+def _compared(record: dict[str, Any], of_schedule: dict[str, int], figure: str) -> str:
     same = record[figure] == of_schedule[figure]
-    return "as the schedule has" if same else f"where the schedule has {of_schedule[figure]:,}"
+    return "the same as the schedule" if same else f"but {of_schedule[figure]:,} in the schedule"

@@ -1,4 +1,4 @@
-"""remat verify: the problem of a plan, its claims compared with its simulation, and what cannot be checked."""
+"""remat verify: check the claims of a plan by simulation; print its problem, and the entries that are not checked."""
 
 import argparse
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Verify the plan; 1 if a claim is false, or a bound not proven."""
+    """Verify the plan; 1 if a claim is false or a bound is not proven."""
     graph = read_source(arguments)
     try:
         plan = read_plan(arguments.plan, graph, strict=True)
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _problem(plan: "Plan") -> Iterator[str]:
-    """Yield the entries of the plan that define its problem, for which its bound holds."""
+    """Yield the entries that define the plan's problem; the bound holds for this problem."""
     derivation = plan.graph.derivation
     if derivation is not None:
         options = derivation.options
@@ -53,7 +53,7 @@ def _problem(plan: "Plan") -> Iterator[str]:
         if options["keep_outputs"]:
             yield "outputs kept"
         if options.get("encode"):
-            yield f"feature maps encoded, of {options['encode']} bits an element"
+            yield f"feature maps encoded, {options['encode']} bits per element"
     yield f"budget {plan.budget}"
     if plan.link is not None:
         host = "" if plan.link.host is None else f", at most {exact_bytes(plan.link.host)} on the host"
@@ -63,6 +63,6 @@ def _problem(plan: "Plan") -> Iterator[str]:
 
 
 def _not_checked(record: dict[str, Any]) -> list[str]:
-    """Return the unchecked entries of a plan, with all details except the proof of the bound."""
+    """Return the names of unchecked entries, including all details except the proof of the bound."""
     details = [f"details.{name}" for name in record["details"] if name != "bound"]
     return [*(name for name in NEVER_CHECKED if name != "details"), *details]

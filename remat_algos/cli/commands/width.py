@@ -1,4 +1,4 @@
-"""remat width: the treewidth of a graph."""
+"""remat width: bound the treewidth of a graph."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from remat_algos.wording import counted
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     group = parser.add_argument_group("search")
-    exact = "compute the treewidth; safe reductions must leave at most 16 vertices"
+    exact = "compute the exact treewidth; requires at most 16 vertices after safe reductions"
     group.add_argument("--exact", action="store_true", help=exact)
     seeds = "number of elimination orders with random ties, after the deterministic ones (8)"
     group.add_argument("--seeds", type=whole_number, default=8, metavar="N", help=seeds)
-    limit = "end SECONDS after the start, reading included, with the best decomposition so far"
+    limit = "stop SECONDS after the start, including reading, with the best decomposition until then"
     add(parser, "time_limit", "seed", time_limit=limit)
     parser.add_argument(
-        "--td", metavar="FILE", type=_td, help="write the decomposition as PACE .td, - for standard output"
+        "--td", metavar="FILE", type=_td, help="write the decomposition in PACE's .td format, - for standard output"
     )
     add_plot(parser, "decomposition")
 
@@ -44,7 +44,7 @@ def _td(path: str) -> str:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Search, print the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
+    """Search, print the bounds, write and draw the decomposition; 130 if interrupted."""
     graph, directed, note = _graph(arguments)
     print_text(note)
     clock = Clock()
@@ -64,13 +64,14 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationGraph | None, str]:
-    """The undirected graph, the graph whose nodes are its vertices (not of PACE files), and a line about the input."""
+    """Return the undirected graph, the graph with the names of its vertices (None for PACE), and a line about it."""
     if _is_pace(arguments.graph):
         if arguments.nodes is not None:
-            raise RematError("--nodes {nodes!p}: the width needs no sizes; leave it out", nodes=arguments.nodes)
+            raise RematError("--nodes {nodes!p}: the width does not need sizes; leave it out", nodes=arguments.nodes)
         graph = read_gr(arguments.graph)
-        return graph, None, f"{arguments.graph}: undirected, taken as it is"
-    directed = read_source(arguments)  # without a note on sizes, which the width does not use
+        return graph, None, f"{arguments.graph}: undirected, unchanged"
+    # Without the notes on sizes, which the width does not need.
+    directed = read_source(arguments)
     directed, note = as_planned(directed, arguments)
     return UndirectedGraph.of(directed), directed, note
 
@@ -90,7 +91,7 @@ def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:
 def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     width, bound, rule, seed = (record[name] for name in ("width", "lower_bound", "rule", "seed"))
     chance = "" if seed is None else f", random ties of seed {seed}"
-    orders = counted(record["orders"], "order") + ("" if record["complete"] else ", then cut short")
+    orders = counted(record["orders"], "order") + ("" if record["complete"] else ", then stopped")
     above = "the treewidth" if record["proven"] else f"at most {width - bound} above the treewidth"
     rows = [
         ("vertices", f"{record['vertices']:,}"),

@@ -1,1 +1,1 @@
-"""Formats of graphs, one file each."""
+"""Formats of graphs, one module each."""

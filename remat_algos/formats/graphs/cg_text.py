@@ -1,8 +1,9 @@
-"""Computation graphs as the authors of the lower-set paper wrote them, `cg_NAME.txt` (kusumoto2019).
+"""Computation graphs in the format of the authors of the lower-set paper, `cg_NAME.txt` (kusumoto2019).
+
 
 variables records
-id bytes label          of each variable; `_`: made by the graph, `/path/W`: a parameter, a number: an input
-forward | backward      of each record; record i + half is the backward of record i
+id bytes label          of each variable; `_`: computed by the graph, `/path/W`: a parameter, a number: an input
+forward | backward      of each record; the second half has the backward records in the same order
 inputs outputs
 id kind                 of each input
 id                      of each output
@@ -39,35 +40,35 @@ class _Record:
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows in the order of the variables, named OPERATION_ID as in the authors' other files; costs as in the paper."""
+    """Parse rows in the order of the variables; names are OPERATION_ID as in the authors' other files."""
     lines = _Lines(text, source)
     n_variables, n_records = lines.numbers("the numbers of variables and of records", 2)
     if n_records % 2:
-        odd = "expected an even number of records, a backward one for each forward one; found {n_records}"
+        odd = "expected an even number of records, one backward record per forward record; found {n_records}"
         raise lines.fault(odd, n_records=n_records)
     variables = [lines.variable(x) for x in range(n_variables)]
     forward = [lines.record("forward", n_variables) for _ in range(n_records // 2)]
     backward = [lines.record("backward", n_variables) for _ in range(n_records // 2)]
     lines.end()
-    makers: dict[int, int] = {}
+    producers: dict[int, int] = {}
     for i, record in enumerate(forward):
-        if variables[record.output].label != "_" or record.output in makers:
+        if variables[record.output].label != "_" or record.output in producers:
             raise lines.fault("two forward records make variable {x}; remove one", record.line, x=record.output)
-        makers[record.output] = i
+        producers[record.output] = i
     for x, variable in enumerate(variables):
-        if variable.label == "_" and x not in makers:
+        if variable.label == "_" and x not in producers:
             raise lines.fault("no forward record makes variable {x}; is the file whole?", variable.line, x=x)
-    names = {x: f"{forward[i].operation}_{x}" for x, i in sorted(makers.items())}
+    names = {x: f"{forward[i].operation}_{x}" for x, i in sorted(producers.items())}
     nodes = []
     for x, name in names.items():
-        record, gradient = forward[makers[x]], backward[makers[x]]
+        record, gradient = forward[producers[x]], backward[producers[x]]
         if gradient.inputs[:1] != [(x, "gradient")] or gradient.operation != record.operation:
             raise lines.fault("expected the backward record of variable {x}", gradient.line, x=x)
         nodes.append(
             NodeRow(
                 name,
                 record.operation,
-                compute=10 if record.operation.startswith("Conv") else 1,  # the paper's costs
+                compute=10 if record.operation.startswith("Conv") else 1,  # the costs of the paper
                 values=[ValueRow(variables[x].memory)],
                 reads=[names[y] for y, _ in record.inputs if y in names],
                 saved=[names[y] for y, kind in gradient.inputs if y in names and kind != "gradient"],
@@ -96,7 +97,7 @@ def _residents(variables: list[_Variable], forward: list[_Record], names: dict[i
 
 
 class _Lines:
-    """The text line by line; GraphError, with the line number, if a line is not as expected."""
+    """Reads the text line by line; GraphError, with the line number, for an unexpected line."""
 
     def __init__(self, text: str, source: str) -> None:
         self.lines, self.source = text.rstrip().splitlines(), source
@@ -126,15 +127,15 @@ class _Lines:
             raise self.fault("expected variable {x}, as `{x} bytes label`", x=x)
         return _Variable(int(words[1]), words[2], self.at)
 
-    def record(self, way: str, n_variables: int) -> _Record:
-        expected = f"a {way} record"
-        if self.take(expected) != way:
+    def record(self, part: str, n_variables: int) -> _Record:
+        expected = f"a {part} record"
+        if self.take(expected) != part:
             raise self.unexpected(expected)
         line = self.at
         n_inputs, n_outputs = self.numbers("numbers of inputs and outputs", 2)
         inputs = [self._input(n_variables) for _ in range(n_inputs)]
         outputs = [self._id(self.take("an output"), n_variables) for _ in range(n_outputs)]
-        if len(outputs) != 1 and way == "forward":
+        if len(outputs) != 1 and part == "forward":
             raise self.fault("expected one output of the forward record, found {n}", line, n=len(outputs))
         operation = self.take("an operation")
         if not self.take("attributes in braces").startswith("{"):
@@ -155,7 +156,7 @@ class _Lines:
     def end(self) -> None:
         if self.at < len(self.lines):
             self.at += 1
-            raise self.fault("expected the end, by the numbers on line 1; correct them, or remove what follows")
+            raise self.fault("expected the end, by the counts on line 1; correct the counts, or remove the extra lines")
 
 
 GRAPH_FORMAT = GraphFormat("cg", _parse, begins=_START)

@@ -25,19 +25,19 @@ _TOKEN = re.compile(rf'(?>{BLANK})|("(?:[^"\\]|\\.)*+"|->|--|[{{}}\[\]=:;,]|[\w.
 _ESCAPED = re.compile(r'\\(\r?\n|["\\])')
 
 MAX_READ = 250_000
-"""Characters of the longest text that is read: pydot takes a second and 100 MB for every 17,000 of them."""
+"""Maximum number of characters that is read: pydot needs a second and 100 MB per 17,000 characters."""
 
 MAX_NESTED = 4
-"""Subgraphs in one another: each level doubles pydot's time, or makes it fourfold where there is a fault."""
+"""Maximum depth of nested subgraphs: each level multiplies pydot's time by two, or by four if there is an error."""
 
 MAX_REPEATED = 500
-"""Statements of one node: pydot looks at all earlier ones for each."""
+"""Maximum number of statements about one node: pydot's time is quadratic in it."""
 
 _NO_STATEMENT = frozenset(("->", "--", "=", ":"))
-"""Tokens next to a name that is not a statement of its own."""
+"""Tokens next to a name that mean that the name alone is not a statement."""
 
 _LOCK = threading.Lock()
-"""pydot reads one text at a time."""
+"""pydot is not thread-safe."""
 release_after_fork(_LOCK)
 
 OTHERWISE = "give the graph as GraphML or node-link JSON, which are read in linear time"
@@ -46,11 +46,11 @@ Texts = dict[str, str]
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows from DOT text; nodes in the order of first appearance, drawing attributes skipped."""
+    """Parse rows from DOT text; nodes are in the order of first appearance, and drawing attributes are skipped."""
     if len(text) > MAX_READ:
         raise fault(
             source,
-            "{n:,} characters of DOT can be drawn, but no more than {max_read:,} are read; {otherwise!w}",
+            "the DOT text has {n:,} characters, but at most {max_read:,} are read; {otherwise!w}",
             n=len(text),
             max_read=MAX_READ,
             otherwise=OTHERWISE,
@@ -66,17 +66,17 @@ def _read(text: str, source: str) -> Any:
     """Parse DOT text with pydot; GraphError if it cannot."""
     try:
         with _LOCK, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # pydot calls pyparsing by its old names
+            warnings.simplefilter("ignore", DeprecationWarning)
             from pydot.dot_parser import GraphParser
 
-            # pydot's own function prints errors, and drops text that it cannot read after a whole graph.
+            # pydot's own function prints errors, and silently drops invalid text after a complete graph.
             graphs = list(GraphParser.parser.parse_string(text, parse_all=True))
     except ModuleNotFoundError as error:
         raise fault(source, "reading DOT needs pydot; install it: python -m pip install pydot") from error
     except ImportError as error:
         raise fault(source, "reading DOT needs pydot 4 or newer; update it: python -m pip install -U pydot") from error
-    except Exception as error:  # pydot raises many kinds
-        wrong = "pydot cannot read it as one whole graph in DOT ({said!p}); mend it, or {otherwise!w}"
+    except Exception as error:
+        wrong = "pydot cannot read it as one complete graph in DOT ({said!p}); correct it, or {otherwise!w}"
         raise fault(source, wrong, said=" ".join(str(error).split()), otherwise=OTHERWISE) from error
     if len(graphs) > 1:
         raise fault(source, "there are {graphs} graphs in the file; {remedy!w}", graphs=len(graphs), remedy="keep one")
@@ -87,9 +87,9 @@ def _read(text: str, source: str) -> Any:
 
 
 def _check_work(text: str, source: str) -> None:
-    """Refuse deeply nested braces and nodes with many statements, which take pydot very long."""
+    """Raise GraphError for deeply nested braces and nodes with many statements, for which pydot takes very long."""
     depth, brackets, before, last = 0, 0, "", ""
-    stated = Counter[str]()
+    counts = Counter[str]()
     for token in _TOKEN.finditer(text):
         word = token[1]
         if word is None:
@@ -101,15 +101,15 @@ def _check_work(text: str, source: str) -> None:
             nested = "subgraphs are nested deeper than {max_nested}; flatten them"
             raise fault(source, nested, line, max_nested=MAX_NESTED)
         if brackets <= 0 and not _NO_STATEMENT & {before, last, word}:
-            stated[last] += last[:1] == '"' or last[:1].isalnum()
-            if stated[last] > MAX_REPEATED:
-                often = "node {name} is stated more than {max_repeated} times; keep one statement"
+            counts[last] += last[:1] == '"' or last[:1].isalnum()
+            if counts[last] > MAX_REPEATED:
+                often = "node {name} has more than {max_repeated} statements; keep one"
                 raise fault(source, often, name=last.strip('"'), max_repeated=MAX_REPEATED)
         before, last = last, word
 
 
 def _draw(drawing: Drawing, graph: Any, node: Texts, edge: Texts, source: str) -> None:
-    """Add the statements of a graph or subgraph in order, since `node [...]` applies to later nodes."""
+    """Add the statements of a graph or subgraph in order, because `node [...]` applies only to later nodes."""
     parts = [*graph.get_node_list(), *graph.get_edge_list(), *graph.get_subgraph_list()]
     for part in sorted(parts, key=lambda part: part.get_sequence()):
         attributes, kind = _attributes(part, source), part.obj_dict["type"]
@@ -133,20 +133,20 @@ def _draw(drawing: Drawing, graph: Any, node: Texts, edge: Texts, source: str) -
 def _end(end: Any, source: str) -> str:
     """Return the node at one end of an arrow, without its port."""
     if not isinstance(end, str):
-        braces = "an arrow leads to or from braces; write an arrow for each edge, or {otherwise!w}"
+        braces = "an arrow starts or ends at braces; write an arrow for each edge, or {otherwise!w}"
         raise fault(source, braces, otherwise=OTHERWISE)
     quoted = _QUOTED.match(end)
     return _plain(quoted[0]) if quoted else end.partition(":")[0]
 
 
 def _attributes(part: Any, source: str) -> Texts:
-    """Attributes in brackets; pydot ends a number at its first letter and reads the rest as a name."""
-    given = part.get_attributes()
-    for name, text in given.items():
+    """Return the attributes in brackets; pydot splits an unquoted "4KiB" into a number and a name."""
+    attributes = part.get_attributes()
+    for name, text in attributes.items():
         if text is None:
-            remedy = 'put a value of digits and letters in quotes, as "4KiB"'
+            remedy = 'put a value of digits and letters in quotes, such as "4KiB"'
             raise fault(source, "attribute {name} has no value; write one, and {remedy!w}", name=name, remedy=remedy)
-    return {_plain(name): _plain(text) for name, text in given.items()}
+    return {_plain(name): _plain(text) for name, text in attributes.items()}
 
 
 def _plain(text: Any) -> str:
@@ -162,8 +162,8 @@ def _dump(graph: ComputationGraph) -> str:
     text = "\n".join(["digraph {", *lines, "}", ""])
     if len(text) > MAX_READ:
         warn(
-            "{n:,} characters of DOT can be drawn, but no more than {max_read:,} are read; write JSON, npz or GraphML "
-            "to read the graph again",
+            "the DOT text has {n:,} characters, but at most {max_read:,} can be read again; write JSON, npz or GraphML "
+            "to read the graph later",
             n=len(text),
             max_read=MAX_READ,
         )

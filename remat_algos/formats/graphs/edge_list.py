@@ -11,21 +11,23 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 
 _WORD = re.compile(r'"([^"]*)"|->|#.*|[^\s"#][^\s#]*?(?=->|[\s#]|$)|"')
-ARROW, NO_DATA = "->", "{}"  # networkx writes the second behind edges without data
+# networkx writes {} after an edge without data.
+ARROW, NO_DATA = "->", "{}"
 
 _NO_NAME = re.compile(r"--|\\|>|%%|//|\W*$|.*[:;,=\\!?&|]$|.*\D\.$")
-"""Words of other formats: no letter or digit, options, TeX, quotations, comments, ends of statements and sentences."""
+"""Words that suggest another format: without letters and digits, options, TeX, quotes, comments, ends of sentences."""
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _AMOUNT = re.compile(r"[+-]?(?:\d[\d.,:/-]*|\.\d+)(?:[eE][+-]?\d+)?(?:[A-Za-z]{1,3}|%)?", re.ASCII)
 ARROWS = ("-->", "--", "=>", "==>", "~>", "<-", "<--", "→", "⇒")
 LOOSE = 3
-"""Pairs without a common name that are taken for a table of keys and values."""
+"""From this number on, pairs without a common name count as a table of keys and values."""
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows of size and cost 1; nodes in the order of their numbers if all are numbers, else of first appearance."""
+    """Parse rows of size and cost 1; nodes are sorted if all are numbers, else in the order of first appearance."""
     rows: dict[str, NodeRow] = {}
-    alone = named = False  # a line has one name, a name is quoted: not a table of two columns
+    # True if a line has a single name, or a name is quoted: then this is no table of two columns.
+    alone = named = False
     plain = not any(mark in text for mark in ("#", '"', ARROW))
     for line, content in enumerate(text.splitlines(), start=1):
         words = unquoted = (content if plain else content.partition("#")[0]).split()
@@ -54,7 +56,7 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _is_name(word: str) -> bool:
-    """True if a word may name a node without quotes: its brackets close, and no mark of another format is in it."""
+    """True if a word can be a node without quotes: balanced brackets, and no sign of another format."""
     if _NO_NAME.match(word):
         return False
     if word.isidentifier() or word.isdecimal():
@@ -69,24 +71,24 @@ def _is_name(word: str) -> bool:
 
 
 def _words(content: str, source: str, line: int) -> tuple[list[str], list[str]]:
-    """Return the names on a line with quotes, an arrow, or more than two words, and those of them without quotes."""
+    """Split a line with quotes, an arrow, or more than two words; return its names, and its unquoted names."""
     words: list[str] = []
     unquoted: list[str] = []
-    arrows: list[int] = []  # number of names before each
-    for found in _WORD.finditer(content):
-        if found[0] == '"':
+    arrows: list[int] = []  # names before each arrow
+    for match in _WORD.finditer(content):
+        if match[0] == '"':
             raise fault(source, 'a quotation mark is not closed; write names with spaces as "my name"', line)
-        if found[1] is not None:
-            words.append(found[1].strip())
-        elif found[0] == ARROW:
+        if match[1] is not None:
+            words.append(match[1].strip())
+        elif match[0] == ARROW:
             arrows.append(len(words))
-        elif found[0][0] != "#" and not (found[0] == NO_DATA and len(words) == 2):
-            words.append(found[0])
-            unquoted.append(found[0])
+        elif match[0][0] != "#" and not (match[0] == NO_DATA and len(words) == 2):
+            words.append(match[0])
+            unquoted.append(match[0])
     if len(words) > 2 or (arrows and (arrows, len(words)) != ([1], 2)) or "" in words:
         second = next(iter(content.split()[1:]), "")
         if second in ARROWS:
-            wrong = "{second!r} is no arrow of edge lists; write `u -> v`, or `u v`"
+            wrong = "{second!r} is not an arrow of edge lists; write `u -> v`, or `u v`"
             raise fault(source, wrong, line, second=second)
         of_nodes = "; sizes belong to nodes: --nodes FILE" if len(words) == 3 and words[2].isdecimal() else ""
         remedy = f"quote names with spaces or use a CSV table{of_nodes}"
@@ -96,7 +98,7 @@ def _words(content: str, source: str, line: int) -> tuple[list[str], list[str]]:
 
 
 def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
-    """Raise GraphError for columns that are not the edges of a graph: names beside amounts, loose pairs."""
+    """Raise GraphError for two columns that cannot be edges: names and numbers, or pairs without a common name."""
     pairs = [(u, row.name) for row in rows.values() for u in row.reads]
     if not pairs and len(rows) == 1:
         return
@@ -105,22 +107,22 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
     sources, targets = zip(*pairs, strict=True)
     if len(rows) < 3 or not {*sources}.isdisjoint(targets):
         return
-    found = _kind(sources, targets) or (len(pairs) >= LOOSE and _kind(sources[1:], targets[1:]))  # without a header
-    if not found and len(rows) == 2 * len(pairs) >= 2 * LOOSE and not all(map(_AMOUNT.fullmatch, rows)):
-        found = "pairs, none of which shares a name with another"
-    if found:
+    kind = _kind(sources, targets) or (len(pairs) >= LOOSE and _kind(sources[1:], targets[1:]))
+    if not kind and len(rows) == 2 * len(pairs) >= 2 * LOOSE and not all(map(_AMOUNT.fullmatch, rows)):
+        kind = "pairs without any common name"
+    if kind:
         remedy = 'sizes belong to nodes: --nodes FILE; if they are nodes, write them in double quotes: "u" "v"'
-        wrong = "the two columns are {found!w}, as in a table and not in a graph; {remedy!w}"
-        raise fault(source, wrong, found=found, remedy=remedy)
+        wrong = "the two columns are {kind!w}, like a table but not like a graph; {remedy!w}"
+        raise fault(source, wrong, kind=kind, remedy=remedy)
 
 
 def _kind(sources: Sequence[str], targets: Sequence[str]) -> str | None:
-    """Describe two columns without a common name that cannot be names of nodes; None if they can."""
+    """Describe two columns without a common name that cannot be nodes; None if they can."""
     of_sources, of_targets = ({bool(_AMOUNT.fullmatch(name)) for name in names} for names in (sources, targets))
     if of_sources == of_targets == {True} and any("." in name for name in (*sources, *targets)):
         return "decimals"
     one_kind = len(of_sources) == len(of_targets) == 1
-    return "names beside numbers" if one_kind and of_sources != of_targets else None
+    return "names and numbers" if one_kind and of_sources != of_targets else None
 
 
 def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
@@ -138,9 +140,9 @@ def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """A line `u v` for each edge, after a line for each node that reads nothing, so that nodes stay in their order."""
+    """Write a line `u v` per edge, and a line per node that reads nothing, so that the order of nodes is kept."""
     if graph.n_nodes > 1 and not graph.read_indices.size:
-        raise GraphError("the graph has no edges, and an edge list is read by its edges; write tables or JSON")
+        raise GraphError("the graph has no edges, which an edge list needs; write tables or JSON")
     names, (indptr, sources) = list(map(_written, graph.node_names())), graph.predecessors
     lines = []
     for v, name in enumerate(names):
@@ -150,21 +152,21 @@ def _dump(graph: ComputationGraph) -> str:
 
 
 def _written(name: str) -> str:
-    """Return a name, in quotes where it needs them; GraphError for one that quotes cannot hold."""
+    """Return a name, quoted if necessary; GraphError if it contains a quote."""
     if '"' in name:
-        raise GraphError("an edge list has no place for the name {name!r}; write tables or JSON", name=name)
+        raise GraphError("an edge list cannot represent the name {name!r}; write tables or JSON", name=name)
     return name if _is_name(name) and not re.search(r"\s|#|->", name) else f'"{name}"'
 
 
 def in_order(names: Iterable[str]) -> Sequence[str]:
-    """Sort unique names by number if all are numbers; else keep the order of first appearance."""
-    found = list(dict.fromkeys(names))
-    if all(name.isdecimal() for name in found):
-        found.sort(key=lambda name: (len(digits := name.lstrip("0")), digits))
-    return found
+    """Return unique names, sorted if all are numbers, else in the order of first appearance."""
+    unique = list(dict.fromkeys(names))
+    if all(name.isdecimal() for name in unique):
+        unique.sort(key=lambda name: (len(digits := name.lstrip("0")), digits))
+    return unique
 
 
 GRAPH_FORMAT = GraphFormat(
     "edge list", _parse, _dump, (".txt", ".edges"), sniff=lambda content, ending: False, edges_only=True
 )
-"""The format of a text without the marks of any other: no ending and no content decides for it."""
+"""The fallback for texts that no other format recognizes."""

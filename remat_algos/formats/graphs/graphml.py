@@ -1,4 +1,4 @@
-"""Graphs in GraphML, as yEd and others write it; networkx reads and writes it."""
+"""Graphs in GraphML, which yEd and others write; networkx parses and formats it."""
 
 import re
 import warnings
@@ -17,11 +17,11 @@ _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows from GraphML text, without entities, which can fill any memory; the encoding that it declares is ignored."""
+    """Parse rows from GraphML text; its declared encoding is ignored; entities are refused: they can fill memory."""
     declaration = _DECLARATION.search(text)
     if declaration is not None:
         line = text.count("\n", 0, declaration.start()) + 1
-        why = "{declaration} on line {at} is not allowed, since entities can fill the memory; remove it"
+        why = "{declaration} on line {at} is not allowed, because entities can fill memory; remove it"
         raise fault(source, why, declaration=declaration[0], at=line)
     try:
         root = ElementTree.fromstring(text)
@@ -36,10 +36,10 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _check(root: ElementTree.Element, source: str) -> None:
-    """GraphError for files that networkx would silently misread: graphs in nodes, missing or duplicate ids."""
+    """Raise GraphError for files that networkx would silently misread: nested graphs, missing or duplicate ids."""
     graphs = len(root.findall(".//{*}graph"))
     if graphs != 1:
-        remedy = "keep one, and ungroup nodes that hold others" if graphs else "export the graph as GraphML"
+        remedy = "keep one, and ungroup nodes that contain others" if graphs else "export the graph as GraphML"
         raise fault(source, "there are {graphs} graphs in the file; {remedy!w}", graphs=graphs, remedy=remedy)
     seen: set[str | None] = set()
     for place, node in enumerate(root.iterfind(".//{*}node"), start=1):
@@ -52,12 +52,12 @@ def _check(root: ElementTree.Element, source: str) -> None:
     for place, edge in enumerate(root.iterfind(".//{*}edge"), start=1):
         u, v = edge.get("source"), edge.get("target")
         if u not in seen or v not in seen:
-            lost = "edge {place} of the file, {u!r} -> {v!r}, names a node that is not in the file; add it"
-            raise fault(source, lost, place=place, u=u, v=v)
+            missing = "edge {place} of the file, {u!r} -> {v!r}, names a node that is not in the file; add it"
+            raise fault(source, missing, place=place, u=u, v=v)
 
 
 def _prepare(root: ElementTree.Element) -> None:
-    """Make networkx keep numbers as written, with units, and number the edges, which it lists node by node."""
+    """Make networkx keep numbers as texts, with units; number the edges, because it reorders them by node."""
     edges = root.findall(".//{*}edge")
     ids = {key for key in (edge.get("id", "") for edge in edges) if key.isascii() and key.isdecimal() and len(key) < 10}
     if len(ids) < len(edges):
@@ -66,7 +66,7 @@ def _prepare(root: ElementTree.Element) -> None:
     for key in root.iterfind("{*}key"):
         key.set("attr.type", "string")
         default = key.find("{*}default")
-        if default is not None and not default.text:  # networkx reads "None"
+        if default is not None and not default.text:  # networkx would read "None"
             key.remove(default)
 
 
@@ -83,33 +83,35 @@ def _read(root: ElementTree.Element, source: str) -> Any:
     networkx = _networkx()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # ports only matter for drawing
+            # Warnings are about ports, which only matter for drawing.
+            warnings.simplefilter("ignore")
             graph = networkx.parse_graphml(ElementTree.tostring(root, "unicode"), force_multigraph=True)
-    except Exception as error:  # networkx raises many kinds
+    except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         wrong = "not GraphML that networkx can read ({reason!p}); is the file whole?"
         raise fault(source, wrong, reason=reason) from error
     if not graph.is_directed():
-        remedy = 'set edgedefault="directed", each edge from what is read to its reader'
+        remedy = 'set edgedefault="directed", with edges from a node to its readers'
         raise fault(source, "the graph is undirected; {remedy!w}", remedy=remedy)
     return graph
 
 
 def _drawing(graph: Any) -> Drawing:
-    """Nodes in the order of the file and edges in that of their numbers, with the defaults of their keys."""
+    """Convert a networkx graph to a drawing, in the order of the file and with default attributes."""
     node_default, edge_default = (graph.graph.pop(f"{scope}_default") for scope in ("node", "edge"))
     edges = sorted(graph.edges(keys=True, data=True), key=lambda edge: edge[2])
     nodes = {key: {**node_default, **data} for key, data in graph.nodes(data=True)}
     labels = [(data.get("label") or "").strip() for data in nodes.values()]
     if all(label and label.isprintable() for label in labels) and len(set(labels)) == len(labels):
-        for data, label in zip(nodes.values(), labels, strict=True):  # yEd calls the nodes themselves n0, n1, ...
+        # yEd's ids are n0, n1 and so on, so labels are better names.
+        for data, label in zip(nodes.values(), labels, strict=True):
             data.setdefault("name", label)
             del data["label"]
     return Drawing(nodes, [(u, v, {**edge_default, **data}) for u, v, _, data in edges], dict(graph.graph))
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """Return the rows as GraphML text; node ids are names, edge ids are numbers."""
+    """Write GraphML text; node ids are names, edge ids are numbers."""
     networkx = _networkx()
     drawing = drawing_of(tables_from(graph))
     digraph = networkx.MultiDiGraph(**_plain(drawing.graph))

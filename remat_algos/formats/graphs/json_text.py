@@ -1,4 +1,4 @@
-"""Graphs as JSON: format "remat-graph" version 1 (docs/formats.md), and the JSON of networkx."""
+"""Graphs as JSON, in the format "remat-graph" version 1 (docs/formats.md) or in that of networkx."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ BACKWARD = ("none", "to come", "present")
 _EXPECTED = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
 _MISSING = object()
 LINKS = ("edges", "links", "adjacency")
-_ENDS = ("id", "key", "source", "target")  # keys of links, not attributes
+_ENDS = ("id", "key", "source", "target")  # not attributes
 
 KEYS: Known = dict.fromkeys(
     ("format", "version", "nodes", "residents", "backward", "compute_unit", "compute_scale", "views", "derivation"), ()
 )
 OF_VALUE = ("memory", "output", "grad_memory", "view_of")
-"""Keys of a value that may stand on a node without `values`."""
+"""Keys of a value that a node without `values` may have itself."""
 VALUE_KEYS: Known = {"name": (), **dict.fromkeys(OF_VALUE, ()), "memory": VALUE_COLUMNS["memory_bytes"]}
 NODE_KEYS: Known = {
     **{"name": (), "op": (), "compute": NODE_COLUMNS["compute"], "workspace": (), "once": ()},
@@ -78,7 +78,7 @@ GRAPH_ELSEWHERE = {
 
 @checked_arguments
 def from_json(text: str, source: str = "JSON") -> ComputationGraph:
-    """Return the graph in a text that `to_json` or networkx wrote.
+    """Read a graph from JSON text of `to_json` or networkx.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def from_json(text: str, source: str = "JSON") -> ComputationGraph:
     Raises
     ------
     GraphError
-        If the text is neither; the message names the place.
+        If the text is neither; the message has the location.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def to_json(graph: ComputationGraph) -> str:
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows from JSON text, decimals exact."""
+    """Parse rows from JSON text; decimals stay exact."""
     try:
         record = json_of(text, exact=True)
     except ValueError as error:
@@ -174,7 +174,7 @@ def _tables(record: Any, source: str) -> Tables:
 
 
 def _backward(top: _Fields, nodes: Sequence[NodeRow]) -> str:
-    """Return the entry `backward`; "present" if nodes are gradients."""
+    """Return the entry `backward`; it is "present" if nodes are gradients."""
     n_saved = sum(node.saved is not None for node in nodes)
     backward: str = top.take("backward", str, "to come" if n_saved else "none")
     if any(node.gradient_of is not None or node.backward for node in nodes):
@@ -234,9 +234,9 @@ def _node(fields: _Fields, place: int) -> NodeRow:
         ]
         both = next((key for key in OF_VALUE if key in fields.record), None)
         if both is not None:
-            wrong = '{what!w} has "{both}" beside "values"; give it in these'
+            wrong = '{what!w} has both "{both}" and "values"; move it into the values'
             raise fault(fields.source, wrong, what=fields.what, both=both)
-    else:  # keys of the node describe its one value
+    else:
         values = [fields.part(OF_VALUE)]
     fields.unsized = any("memory" not in value.record and "view_of" not in value.record for value in values)
     return NodeRow(
@@ -276,7 +276,7 @@ def _resident(fields: _Fields) -> ResidentRow:
 
 
 class _Reader:
-    """Reads the objects of a file, with units of costs in keys; notes unknown keys."""
+    """Reads the objects of a file; collects units of costs in keys, and unknown keys."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -287,17 +287,17 @@ class _Reader:
         if not isinstance(record, dict):
             raise fault(self.source, "{what!w} is {kind!w}, expected an object", what=what, kind=_kind(record))
         if record.keys() <= known.keys():
-            found = {key: Meaning(key) for key in COSTS & record.keys()}
+            costs = {key: Meaning(key) for key in COSTS & record.keys()}
             fields = _Fields(record, self, what)
         else:
-            fields, found = self._named(record, what, known, elsewhere)
-        self.costs.update(found.values())
+            fields, costs = self._named(record, what, known, elsewhere)
+        self.costs.update(costs.values())
         return fields
 
     def _named(
         self, record: dict[str, Any], what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]
     ) -> tuple[_Fields, dict[str, Meaning]]:
-        """Entries by the plain names of their keys, and the meanings of the keys of costs."""
+        """Return the entries by plain key, and the meanings of keys of costs."""
         entries: dict[str, Any] = {}
         costs: dict[str, Meaning] = {}
         unknown = []
@@ -322,11 +322,12 @@ class _Reader:
 
 
 class _Fields:
-    """The entries of one JSON object, each of its required type."""
+    """Entries of a JSON object, checked for their types when they are read."""
 
     def __init__(self, record: dict[str, Any], reader: _Reader, what: str) -> None:
         self.record, self.reader, self.source, self.what = record, reader, reader.source, what
-        self.unsized = False  # true for a node with a value that has neither a size nor a base
+        # True for a node with a value without a size that is not a view.
+        self.unsized = False
 
     def part(self, keys: Sequence[str]) -> _Fields:
         return _Fields({key: self.record[key] for key in keys if key in self.record}, self.reader, self.what)
@@ -366,12 +367,12 @@ def _kind(entry: Any) -> str:
 
 
 def _is_node_link(record: Any) -> bool:
-    """True if parsed JSON is of this kind, and not our own."""
+    """True if parsed JSON is in the format of networkx."""
     return isinstance(record, dict) and "format" not in record and "nodes" in record and any(e in record for e in LINKS)
 
 
 def _node_link_tables(record: Mapping[str, Any], source: str) -> Tables:
-    """Rows from parsed JSON: `nodes` with an `id`, and `edges` or `links` from `source` to `target`, or `adjacency`."""
+    """Convert JSON of networkx: `nodes` with `id`; `edges` or `links` from `source` to `target`, or `adjacency`."""
     if record.get("directed") is False:
         raise fault(source, "the graph is undirected, expected directed edges u -> v, where v reads u")
     drawing = Drawing(graph=_record_of(_pairs(record.get("graph", {}))))
@@ -385,8 +386,8 @@ def _node_link_tables(record: Mapping[str, Any], source: str) -> Tables:
     seen = set()
     for u, v, edge in _links(record, list(drawing.nodes), source):
         if u not in drawing.nodes or v not in drawing.nodes:
-            lost = u if u not in drawing.nodes else v
-            raise fault(source, "an edge has {lost!r}, which is no node; add it to `nodes`", lost=lost)
+            unknown = u if u not in drawing.nodes else v
+            raise fault(source, "an edge has {unknown!r}, which is not a node; add it to `nodes`", unknown=unknown)
         if (u, v) not in seen:
             seen.add((u, v))
             drawing.edges.append((u, v, _record_of((key, x) for key, x in edge.items() if key not in _ENDS)))
@@ -394,7 +395,7 @@ def _node_link_tables(record: Mapping[str, Any], source: str) -> Tables:
 
 
 def _name_of(node: Any) -> str:
-    """Return the name of a node that JSON writes as a number, a text or a list; lists are tuples in Python."""
+    """Return the name of a node that is a number, text or list in JSON; lists were tuples in Python."""
     return str(_hashable(node))
 
 
@@ -423,14 +424,14 @@ def _links(record: Mapping[str, Any], names: list[str], source: str) -> Iterator
 
 
 def _objects(record: Mapping[str, Any], key: str, source: str) -> list[Mapping[str, Any]]:
-    found = record[key]
-    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+    objects = record[key]
+    if not isinstance(objects, list) or not all(isinstance(entry, dict) for entry in objects):
         raise fault(source, "`{key}` is not a list of objects", key=key)
-    return found
+    return objects
 
 
 def _pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of the whole graph: an object, or the pairs that adjacency data have."""
+    """Yield the attributes of the graph: an object, or in adjacency data a list of pairs."""
     if isinstance(attributes, dict):
         yield from attributes.items()
     elif isinstance(attributes, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in attributes):
@@ -438,12 +439,12 @@ def _pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _record_of(pairs: Any) -> Record:
-    """Pairs as a record, without entries that are null."""
+    """Convert pairs to a record, without null entries."""
     return {str(key): entry for key, entry in pairs if entry is not None}
 
 
 def _sniff(text: str, ending: str) -> bool:
-    """True for an object, or a list in a .json file: a node of an edge list may be called [CLS]."""
+    """True for an object, or for a list in a .json file; an edge list may begin with a node called [CLS]."""
     start = _START.match(text)
     return start is not None and (start[1] == "{" or ending == ".json")
 

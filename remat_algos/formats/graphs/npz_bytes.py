@@ -1,4 +1,4 @@
-"""Graphs as npz: NumPy arrays and one JSON text; nothing in it is executed."""
+"""Graphs as npz files with NumPy arrays and one JSON text; reading executes nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RESIDENT = ("memory", "role", "read_indptr", "read_indices")
 
 @checked_arguments
 def to_npz(graph: ComputationGraph) -> bytes:
-    """Return the graph as the bytes of an npz file, for millions of nodes and for transfer between processes.
+    """Return the graph as bytes of an npz file, suitable for millions of nodes and for other processes.
 
     Parameters
     ----------
@@ -77,9 +77,10 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
     """Read the arrays of an npz file, or only those in `names`; GraphError if they are too large."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
-        texts = [member for member in members if member.filename == "remat_graph.npy"]  # which takes the most memory
+        # The JSON text needs the most memory.
+        texts = [member for member in members if member.filename == "remat_graph.npy"]
         if any(member.file_size > expanded_limit(member.compress_size) for member in texts):
-            packed = "names hold over {times} times their packed bytes; write the graph again without compression"
+            packed = "the names are compressed by more than a factor of {times}; write the graph without compression"
             raise fault(source, packed, times=MAX_EXPANSION)
         if sum(member.file_size for member in members) > read_limit():
             raise too_large(source)
@@ -89,7 +90,7 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
 
 @checked_arguments
 def from_npz(data: bytes, source: str = "npz") -> ComputationGraph:
-    """Return the graph in bytes that `to_npz` wrote; nothing in them is executed.
+    """Read a graph from bytes of `to_npz`; nothing in them is executed.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ def from_npz(data: bytes, source: str = "npz") -> ComputationGraph:
     Raises
     ------
     GraphError
-        If the bytes are not such a file.
+        If the bytes are not such an npz file.
 
     Examples
     --------
@@ -121,7 +122,7 @@ def _parse(data: bytes, source: str) -> dict[str, Any]:
         return _arguments(stored, rest, source)
     except GraphError:
         raise
-    except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
+    except Exception as error:
         reason = f"there is no {first_line(error)}" if isinstance(error, KeyError) else first_line(error)
         raise fault(source, "not an npz graph ({reason!w}); is the file whole?", reason=reason) from error
 
@@ -130,8 +131,8 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
     if rest["version"] != VERSION:
         wrong = "version {version!r} is not supported; this release reads version {known}"
         raise fault(source, wrong, version=rest["version"], known=VERSION)
-    known = {*ARRAYS, *OPTIONAL_ARRAYS, *(f"backward.{name}" for name in BACKWARD)}
-    unknown = [*stored.keys() - known - {f"resident.{name}" for name in RESIDENT}, *rest.keys() - set(REST)]
+    expected = {*ARRAYS, *OPTIONAL_ARRAYS, *(f"backward.{name}" for name in BACKWARD)}
+    unknown = [*stored.keys() - expected - {f"resident.{name}" for name in RESIDENT}, *rest.keys() - set(REST)]
     if unknown:
         raise fault(source, "{unknown!r} is not part of an npz graph; remove it", unknown=min(unknown))
     for name, array in stored.items():
@@ -162,7 +163,7 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
 
 
 def _texts(entries: Iterable[Any]) -> tuple[str, ...]:
-    """Return all entries; ValueError unless each is text."""
+    """Return the entries as a tuple; ValueError if one is not text."""
     texts = tuple(entries)
     if not all(isinstance(text, str) for text in texts):
         raise ArgumentError("a name is not text")

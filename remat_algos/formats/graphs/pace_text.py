@@ -1,4 +1,4 @@
-"""Undirected graphs in the format of the PACE challenges, `.gr`: `p tw n m`, then an edge `u v` per line."""
+"""Undirected graphs in PACE's `.gr` format: a header `p tw n m`, then an edge `u v` per line."""
 
 import re
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ _START = re.compile(r"(?>\s*+(?:c[^\n]*\n)?+)*+p[ \t]+[a-z]+[ \t]+\d+[ \t]+\d")
 Lines = Iterator[tuple[int, list[str]]]
 
 MAX_ISOLATED = 100_000
-"""Nodes without edges that a header may promise: nothing else in the file bounds them."""
+"""Maximum number of nodes without edges: only the header counts them, so a tiny file could ask for any memory."""
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows of size and cost 1, called "1" to "n"; each edge leads from the smaller number to the larger."""
+    """Parse rows of size and cost 1, named "1" to "n"; edges are directed from smaller to larger numbers."""
     lines = numbered_lines(text)
     top, n, m = header(lines, source, "p tw", "NODES EDGES")
     edges = edges_of(lines, source, top, n, m, "nodes")
@@ -28,21 +28,21 @@ def _parse(text: str, source: str) -> Tables:
     nodes = [NodeRow(name, values=[ValueRow()]) for name in names]
     for at, u, v in edges:
         if u == v:
-            loop = "edge {u} {u} is a loop, and no node reads itself; remove the line and lower the header's count"
+            loop = "edge {u} {u} is a loop, but no node reads itself; remove the line and lower the header's count"
             raise fault(source, loop, at, u=u)
         nodes[max(u, v) - 1].reads.append(names[min(u, v) - 1])
     return Tables(nodes, source=source, unsized=names, uncosted=names)
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """Return the edges between nodes, numbered from 1 in the order of ids, so that each leads to the larger number."""
+    """Write the edges, with nodes numbered from 1 in id order, so that each edge leads to the larger number."""
     indptr, sources = graph.predecessors
     pairs = zip((sources + 1).tolist(), (row_of(indptr) + 1).tolist(), strict=True)
     return "\n".join([f"p tw {graph.n_nodes} {sources.size}", *(f"{u} {v}" for u, v in pairs), ""])
 
 
 def edges_of(lines: Lines, source: str, line: int, n: int, m: int, noun: str) -> list[tuple[int, int, int]]:
-    """Return the line and the ends of each edge; GraphError unless they fit the header, on line `line`."""
+    """Return (line, u, v) of each edge; GraphError if the edges contradict the header, which is on `line`."""
     edges = []
     for at, words in lines:
         u, v = edge(words, source, at)
@@ -51,12 +51,12 @@ def edges_of(lines: Lines, source: str, line: int, n: int, m: int, noun: str) ->
             raise fault(source, outside, at, u=u, v=v, noun=noun, n=n)
         edges.append((at, u, v))
     if len(edges) != m:
-        wrong = "the header has {expected:edge}, the file {n_edges:,}; is the file whole?"
+        wrong = "the header has {expected:edge}, but the file has {n_edges:,}; is the file whole?"
         raise fault(source, wrong, line, expected=m, n_edges=len(edges))
-    # the edges name at most twice their number: counted only if it could matter
+    # m edges have at most 2 m ends, so count isolated nodes only if there could be too many.
     if n - 2 * m > MAX_ISOLATED or (n > MAX_ISOLATED and _isolated(n, edges) > MAX_ISOLATED):
-        many = "the header has {n:,} {noun}, most of them without edges; at most {max_isolated:,} may be without. "
-        many += "Correct the header, or leave them out"
+        many = "the header has {n:,} {noun}, but at most {max_isolated:,} may be without edges; "
+        many += "correct the header, or remove these"
         raise fault(source, many, line, n=n, noun=noun, max_isolated=MAX_ISOLATED)
     return edges
 
@@ -67,14 +67,14 @@ def _isolated(n: int, edges: list[tuple[int, int, int]]) -> int:
 
 
 def numbered_lines(text: str) -> Lines:
-    """Yield the number and the words of each line that is not a comment."""
+    """Yield (line number, words) of each line that is not a comment."""
     for at, line in enumerate(text.split("\n"), start=1):
         if not line.startswith("c") and (words := line.split()):
             yield at, words
 
 
 def header(lines: Lines, source: str, start: str, names: str) -> tuple[int, ...]:
-    """Return the line of the header and its numbers, one for each of `names`."""
+    """Return the line of the header and its numbers, one per word of `names`."""
     at, words = next(lines, (1, []))
     ids = numbers(words[2:])
     if ids is None or " ".join(words[:2]) != start or len(ids) != len(names.split()):
@@ -91,7 +91,7 @@ def edge(words: list[str], source: str, at: int) -> list[int]:
 
 
 def numbers(words: list[str]) -> list[int] | None:
-    """Return the words as numbers; None unless each has up to nine digits."""
+    """Convert words to numbers; None if one is not a number of at most nine digits."""
     digits = "".join(words)
     if digits and not (digits.isascii() and digits.isdecimal() and max(map(len, words)) < 10):
         return None

@@ -1,4 +1,4 @@
-"""Graphs of JAX functions, and plans run in JAX: `capture`, `run`, `names`, `apply`."""
+"""Graphs of JAX functions, and plans applied in JAX: `capture`, `run`, `names`, `apply`."""
 
 import lazy_loader
 

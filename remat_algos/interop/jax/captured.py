@@ -45,11 +45,11 @@ class CapturedFunction(Result):
     ----------
     graph : ComputationGraph
     program : FlatJaxpr
-        The equations, as the graph numbers them.
+        Equations in the order of the graph's nodes.
     arguments : tuple of jax.ShapeDtypeStruct
-        Shape and type of each array among the arguments; the first residents of the graph.
+        Shape and type of each array in the arguments; these arrays are the graph's first residents.
     in_tree, out_tree : jax.tree_util.PyTreeDef
-        Nesting of arguments and results.
+        Tree structure of arguments and results.
     """
 
     graph: ComputationGraph
@@ -83,7 +83,7 @@ class CapturedFunction(Result):
         ]
 
     def flatten(self, args: tuple[Any, ...]) -> list[Any]:
-        """Return the arrays among the arguments; TypeError unless nesting, shapes and types are as captured."""
+        """Return the arrays in the arguments; TypeError if nesting, shapes or types differ from the captured ones."""
         arrays, tree = jax.tree_util.tree_flatten(args)
         if tree != self.in_tree:
             raise ArgumentTypeError(
@@ -91,14 +91,14 @@ class CapturedFunction(Result):
                 tree=tree,
                 in_tree=self.in_tree,
             )
-        for name, array, wanted in zip(self.graph.resident_names, arrays, self.arguments, strict=False):
-            found = jax.typeof(array)
-            if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+        for name, array, expected in zip(self.graph.resident_names, arrays, self.arguments, strict=False):
+            aval = jax.typeof(array)
+            if (aval.shape, aval.dtype) != (expected.shape, expected.dtype):
                 raise ArgumentTypeError(
                     "{name} is {found!w}, captured as {captured!w}; capture again for these arguments",
                     name=name,
-                    found=_typed(found),
-                    captured=_typed(wanted),
+                    found=_typed(aval),
+                    captured=_typed(expected),
                 )
         return arrays
 
@@ -115,7 +115,7 @@ class CapturedFunction(Result):
 
 
 MAPPED = ("shard_map", "xla_pmap")
-"""Operations that map a function over devices; their equations cannot be planned like those of one program."""
+"""Operations that map a function over devices; a plan for one program cannot contain their equations."""
 
 
 @checked_arguments
@@ -124,28 +124,31 @@ def capture(
 ) -> CapturedFunction:
     """Return the graph of a function, traced with these arguments; nothing is computed.
 
-    To plan a training step capture the function that computes gradients, such as `jax.value_and_grad(loss)`: equations
-    made by transposition, and all that depend on them, are the backward part.
+    To plan a training step, capture the function that computes gradients, such as `jax.value_and_grad(loss)`. The
+    backward part is all equations created by JAX's transposition, and all equations that depend on them.
 
     - Calls (`jax.jit`, `jax.custom_jvp`, `jax.custom_vjp`, `jax.checkpoint`) are inlined; `scan`, `while` and `cond`
       are one node each, with the cost of their bodies and the memory of one iteration as workspace.
-    - A function that `jax.shard_map` or `jax.pmap` maps over devices is one node, with a warning.
+    - A function that `jax.shard_map` or `jax.pmap` maps over devices is one node; a warning names it.
     - Equal equations are one node, and equations that no result needs are left out.
     - Arguments and constants are residents of role "input".
     - An equation with an effect, such as `jax.debug.print`, runs once; effects keep their order.
-    - A backward node belongs to the last forward node that reads, or else makes, a forward value that it reads.
+    - A backward node belongs to a forward node: the last one that reads a forward value which the backward node also
+      reads, or the one that computes this value if no forward node reads it.
 
     Parameters
     ----------
     f : callable
         Anything that `jax.make_jaxpr` traces.
     *args
-        Nested arrays, or `jax.ShapeDtypeStruct` in their place.
+        Nested arrays or `jax.ShapeDtypeStruct`.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
-        Cost of an equation: "roofline", its time on the device; "occupancy", the same with matrix products and
-        convolutions in whole waves of tiles; "flops", those of the latter; or ns by a function of (FLOPs, bytes moved).
+        Cost of an equation. "roofline": its time on the device. "occupancy": the same, but matrix products and
+        convolutions take whole waves of tiles. "flops": the FLOPs of matrix products and convolutions. A callable
+        returns ns from (FLOPs, bytes moved).
     device : Device, str or path, optional
-        A name of the table, or a file; by default "A100 80GB". With a link give the one that runs the plan.
+        Device that sets the costs: a name from `ra.list_devices()` or a device file; by default "A100 80GB". If the
+        plan will use a link, pass the device that runs it.
 
     Returns
     -------
@@ -154,7 +157,7 @@ def capture(
     Raises
     ------
     GraphError
-        If the function computes nothing, or the cost is unknown.
+        If the function computes nothing, or `cost` is unknown.
     TypeError
         If `f` cannot be called, or an argument is not an array.
 
@@ -192,7 +195,7 @@ def capture(
 def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | None = None) -> Any:
     """Return the results of a captured function, computed in the order of a plan.
 
-    Each equation is run by itself, as JAX does outside of `jax.jit`, and each value is released when the plan frees it.
+    Equations run one at a time, as in JAX outside of `jax.jit`, and each value is released when the plan frees it.
 
     Parameters
     ----------
@@ -202,18 +205,18 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
     *args
         Arguments with the captured shapes and types.
     live : list of int, optional
-        Filled with the bytes of the values live during each step: the sizes of the arrays that this function holds,
-        without arguments and constants. For a loop, the prediction also includes the workspace of the node.
+        Receives the live bytes of each step: the sizes of all computed arrays that are not released yet. The plan's own
+        figures can be larger, because they include the workspace of loops.
 
     Returns
     -------
     object
-        Results, nested as by the function.
+        Results with the nesting of the function's own results.
 
     Raises
     ------
     TypeError
-        If the arguments differ from the captured ones in nesting, shape or type, or `plan` is not a plan.
+        If the arguments differ from the captured ones in nesting, shape or type, or `plan` is not a Plan.
     GraphError
         If the plan is for another graph.
     ScheduleError
@@ -236,7 +239,7 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
     check_no_loads(plan.schedule, "run")
     residents = [*captured.flatten(args), *captured.program.consts]
     arrays: dict[int, Any] = {}  # by instance
-    pinned: dict[int, Any] = {}  # outputs of first runs, by value
+    pinned: dict[int, Any] = {}  # first-run outputs, by value
     n_bytes = 0
 
     def array_of(read: Any) -> Any:
@@ -262,17 +265,17 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
 
 
 def _live_bytes(array: Any) -> int:
-    """Bytes of an array; 0 for None, the value of an effect."""
+    """Bytes of an array; 0 for None, which represents an effect."""
     return 0 if array is None else array.nbytes
 
 
 def _typed(array: Any) -> str:
-    """Return the type and the shape of an array, such as float32[8, 2]."""
+    """Format the type and shape of an array, such as float32[8, 2]."""
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
 
 
 def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost, device: AnyDevice | None) -> ComputationGraph:
-    """Return the graph of a program; a loop has the cost of its bodies, and the largest of their peaks as workspace."""
+    """Build the graph of a program; a loop costs what its bodies cost, its workspace is the largest peak of a body."""
     equations = program.equations
     residents = [array_bytes(aval) for aval in (*program.arguments, *map(jax.typeof, program.consts))]
     resident_names = (*argument_names, *(f"constant.{i}" for i in range(len(program.consts))))
@@ -325,10 +328,11 @@ def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
 
 
 def _owners(equations: Sequence[Equation]) -> list[int]:
-    """The forward equation to which each backward one belongs, -1 for forward ones.
+    """Assign each backward equation to a forward one, its owner; -1 for forward equations.
 
-    The owner is the last forward equation that reads, or makes, a forward value that the backward one reads. The
-    backward part runs in reverse, so an owner is not after the owners of the gradients that are read.
+    The owner is the last forward equation that reads a forward value which the backward equation also reads, or the
+    one that computes this value. The backward part runs in reverse, so an owner must not come after the owners of
+    the gradients that the backward equation reads: these are the bound.
     """
     producer = {value: i for i, equation in enumerate(equations) for value in equation.values}
     last_reader: dict[int, list[int]] = {}
@@ -340,12 +344,12 @@ def _owners(equations: Sequence[Equation]) -> list[int]:
     for i, equation in enumerate(equations):
         if not equation.backward:
             continue
-        makers = [(value, producer[value]) for value in equation.value_reads]
-        bound = min((owners[maker] for _, maker in makers if equations[maker].backward), default=latest)
+        producers = [(value, producer[value]) for value in equation.value_reads]
+        bound = min((owners[source] for _, source in producers if equations[source].backward), default=latest)
         near = [
-            max((reader for reader in last_reader.get(value, ()) if reader <= bound), default=maker)
-            for value, maker in makers
-            if not equations[maker].backward
+            max((reader for reader in last_reader.get(value, ()) if reader <= bound), default=source)
+            for value, source in producers
+            if not equations[source].backward
         ]
         owners[i] = min(bound, max(near, default=bound))
         latest = owners[i]

@@ -1,4 +1,4 @@
-"""Plans as policies of `jax.checkpoint`, which name values: all values of a function, and those that gradients read."""
+"""Plans as policies of `jax.checkpoint`, with names for all values of a function and of its derivative rules."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ custom_derivatives = require("jax.custom_derivatives", "jax")
 
 @dataclass(slots=True)
 class Scan:
-    """A `scan` in a function whose values are named; `times` is its iterations times those of enclosing scans.
+    """A `scan` of a function with named values.
 
-    `moving` are the operands of the body that need a gradient; with jax_remat3 all that can have one.
+    `times` is its number of iterations, multiplied by those of all enclosing scans. `active` has the positions of the
+    body's operands that need a gradient; with the flag jax_remat3, of all that can have one.
     """
 
     eqn: Any
     prefix: str
     times: int
-    moving: set[int] = field(default_factory=set)
+    active: set[int] = field(default_factory=set)
 
     @property
     def body(self) -> Any:
-        """The jaxpr of an iteration; its operands are constants, carried values, and a row of each stack."""
+        """The jaxpr of an iteration; its operands are the constants, the carry, and one row of each scanned array."""
         return self.eqn.params["jaxpr"]
 
 
 class Naming:
-    """Names the values of a function, also in the bodies of its scans.
+    """Names the values of a function, including those in the bodies of its scans.
 
-    Gradients read values that the rules of JAX compute, such as `cos(x)` for `sin(x)`. A policy saves only named
-    values, so derivatives are taken equation by equation here, and their values are named too. With the flag
-    jax_remat3 they are not, as its `jax.checkpoint` saves no such values. `kept` gives, for the number of a scan in
-    `scans`, the names of the values that each of its iterations saves for its gradient.
+    A policy can save only named values. Gradients also read values that JAX's derivative rules compute, such as
+    `cos(x)` for `sin(x)`, so this class differentiates equation by equation and names these values too. With the flag
+    jax_remat3 it does not, because `jax.checkpoint` then never saves such values. `kept` maps the index of a scan in
+    `scans` to the names of the values that each of its iterations saves for its gradient.
     """
 
     def __init__(self, prefix: str = "", kept: Mapping[int, Sequence[str]] | None = None) -> None:
@@ -56,7 +57,7 @@ class Naming:
         self.of_derivatives = not jax.config.values.get("jax_remat3", False)
 
     def function(self, f: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
-        """Return a function, traced with these arguments, with names."""
+        """Trace a function with these arguments; return it with named values."""
         closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
         out_tree = jax.tree_util.tree_structure(shapes)
         flat = self.of_jaxpr(closed, self.prefix)
@@ -67,22 +68,22 @@ class Naming:
         return named
 
     def iteration(self, scan: Scan) -> Callable[..., list[Any]]:
-        """Return the body of a scan with names."""
+        """Return the body of a scan as a function with named values."""
         return self.of_jaxpr(scan.body, scan.prefix, scan)
 
     def of_jaxpr(self, closed: Any, prefix: str, scan: Scan | None = None) -> Callable[..., list[Any]]:
-        """Return the function of a jaxpr, the body of `scan` if there is one, with names."""
+        """Return a jaxpr as a function with named values; `scan` is the scan whose body it is, if any."""
 
         def primal(*arguments: Any) -> list[Any]:
             run = _NamedRun(self, prefix, scan)
             return run.derivatives(closed.jaxpr, closed.consts, arguments, [None] * len(arguments))[0]
 
-        def pushed_forward(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-            moving = [None if isinstance(each, custom_derivatives.SymbolicZero) else each for each in tangents]
+        def jvp_rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            active = [None if isinstance(each, custom_derivatives.SymbolicZero) else each for each in tangents]
             if scan is not None:
-                scan.moving.update(i for i, each in enumerate(moving) if each is not None)
+                scan.active.update(i for i, each in enumerate(active) if each is not None)
             results, derivatives = _NamedRun(self, prefix, scan).derivatives(
-                closed.jaxpr, closed.consts, primals, moving
+                closed.jaxpr, closed.consts, primals, active
             )
             return results, [
                 custom_derivatives.SymbolicZero(jax.typeof(result).to_tangent_aval()) if each is None else each
@@ -92,11 +93,11 @@ class Naming:
         if not self.of_derivatives:
             return primal
         named = jax.custom_jvp(primal)
-        named.defjvp(pushed_forward, symbolic_zeros=True)
+        named.defjvp(jvp_rule, symbolic_zeros=True)
         return named
 
     def run(self, eqn: Any, operands: Sequence[Any], outer: Scan | None) -> list[Any]:
-        """Return the results of an equation; a scan without effects runs by a body with names."""
+        """Evaluate an equation; a scan without effects runs with named values in its body."""
         if eqn.primitive is not primitives.scan_p or eqn.effects:
             return evaluate(eqn, operands)
         params, number = eqn.params, self._number(eqn, outer)
@@ -116,40 +117,41 @@ class Naming:
             return results[:n_carry], results[n_carry:]
 
         options = {name: params[name] for name in ("length", "reverse", "unroll")}
-        carry, made = jax.lax.scan(step, init, stacks, **options)
-        return [*carry, *made]
+        carry, stacked = jax.lax.scan(step, init, stacks, **options)
+        return [*carry, *stacked]
 
     def _number(self, eqn: Any, outer: Scan | None) -> int:
-        """Return the number of a scan, the next one for a new scan."""
+        """Return the index of a scan in `scans`; a new scan is appended."""
         for number, scan in enumerate(self.scans):
             if scan.eqn is eqn:
                 return number
         times = eqn.params["length"] * (1 if outer is None else outer.times)
         scan = Scan(eqn, f"{self.prefix}scan.{len(self.scans)}/", times)
         if not self.of_derivatives:
-            scan.moving.update(i for i, aval in enumerate(scan.body.in_avals) if not is_discrete(aval))
+            scan.active.update(i for i, aval in enumerate(scan.body.in_avals) if not is_discrete(aval))
         self.scans.append(scan)
         return len(self.scans) - 1
 
 
 class _NamedRun:
-    """One run of a jaxpr, equation by equation, that names its values; equal equations are run once."""
+    """Evaluates a jaxpr equation by equation and names its values; equal equations are evaluated once."""
 
     def __init__(self, naming: Naming, prefix: str, scan: Scan | None) -> None:
         self.naming = naming
         self.prefix = prefix
         self.scan = scan
         self.numbers = count()
-        self.known: dict[Any, tuple[Any, list[Any]]] = {}  # keeps operands alive: keys hold their ids
+        # Operands are stored with the results: the keys contain their ids, which must not be reused.
+        self.cache: dict[Any, tuple[Any, list[Any]]] = {}
 
     def derivatives(
         self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], tangents: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
-        """Return the results of a jaxpr and their tangents; None for a tangent that is zero."""
+        """Return the results of a jaxpr and their tangents; a zero tangent is None."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
-        moving = {atom: tangent for atom, tangent in zip(jaxpr.invars, tangents, strict=True) if tangent is not None}
+        active = {atom: tangent for atom, tangent in zip(jaxpr.invars, tangents, strict=True) if tangent is not None}
         for eqn in jaxpr.eqns:
-            operands, directions = _read(eqn.invars, arrays), _tangents(eqn.invars, moving)
+            operands, directions = _read(eqn.invars, arrays), _tangents(eqn.invars, active)
             if eqn.primitive is primitives.jit_p:
                 results, derivatives = self.derivatives(*body_of(eqn), operands, directions)
             elif all(each is None for each in directions):
@@ -158,44 +160,44 @@ class _NamedRun:
                 results, derivatives = self.derivative(eqn, operands, directions)
             arrays.update(zip(eqn.outvars, results, strict=True))
             pairs = zip(eqn.outvars, derivatives, strict=True)
-            moving.update((atom, tangent) for atom, tangent in pairs if tangent is not None)
-        return _read(jaxpr.outvars, arrays), _tangents(jaxpr.outvars, moving)
+            active.update((atom, tangent) for atom, tangent in pairs if tangent is not None)
+        return _read(jaxpr.outvars, arrays), _tangents(jaxpr.outvars, active)
 
     def derivative(self, eqn: Any, operands: Sequence[Any], directions: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return results of an equation and their tangents by JAX's rule; names values that depend on no tangent."""
+        """Apply JAX's derivative rule to an equation; name the computed values that do not depend on a tangent."""
         places = [i for i, each in enumerate(directions) if each is not None]
 
-        def pushed_forward(operands: list[Any], directions: list[Any]) -> Any:
-            def part(*moved: Any) -> list[Any]:
-                return self.naming.run(eqn, replaced(operands, places, moved), self.scan)
+        def jvp_rule(operands: list[Any], directions: list[Any]) -> Any:
+            def part(*active: Any) -> list[Any]:
+                return self.naming.run(eqn, replaced(operands, places, active), self.scan)
 
             results, tangents = jax.jvp(part, [operands[i] for i in places], directions)
             return results, [each for each in tangents if each.dtype != jax.dtypes.float0]
 
         inputs = [*operands], [directions[i] for i in places]
-        closed = jax.make_jaxpr(pushed_forward)(*inputs)
+        closed = jax.make_jaxpr(jvp_rule)(*inputs)
         linear = set(closed.jaxpr.invars[len(operands) :])
-        found = self.constants(closed.jaxpr, closed.consts, [*inputs[0], *inputs[1]], linear)
-        pairs = list(zip(found, (_is_in(atom, linear) for atom in closed.jaxpr.outvars), strict=True))
+        arrays = self.constants(closed.jaxpr, closed.consts, [*inputs[0], *inputs[1]], linear)
+        pairs = list(zip(arrays, (_is_in(atom, linear) for atom in closed.jaxpr.outvars), strict=True))
         n_results = len(eqn.outvars)
-        # a loop or a call computes results and tangents together
-        results = [self.name(eqn, array) if rests else array for array, rests in pairs[:n_results]]
-        tangents = iter(array if rests else None for array, rests in pairs[n_results:])
+        # A loop or a call computes results together with tangents: such a result counts as linear and has no name yet.
+        results = [self.name(eqn, array) if is_linear else array for array, is_linear in pairs[:n_results]]
+        tangents = iter(array if is_linear else None for array, is_linear in pairs[n_results:])
         return results, [None if is_discrete(variable.aval) else next(tangents) for variable in eqn.outvars]
 
     def constants(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], linear: set[Any]) -> list[Any]:
-        """Return the results of a jaxpr; name values that depend on no variable in `linear`; add the others to it."""
+        """Evaluate a jaxpr; name values that depend on no variable in `linear`, and add all other variables to it."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         for eqn in jaxpr.eqns:
             operands = _read(eqn.invars, arrays)
-            rests = [_is_in(atom, linear) for atom in eqn.invars]
+            is_linear = [_is_in(atom, linear) for atom in eqn.invars]
             if eqn.primitive is primitives.jit_p:
                 body, own = body_of(eqn)
-                inner = {variable for variable, each in zip(body.invars, rests, strict=True) if each}
+                inner = {variable for variable, each in zip(body.invars, is_linear, strict=True) if each}
                 results = self.constants(body, own, operands, inner)
                 pairs = zip(eqn.outvars, body.outvars, strict=True)
                 linear.update(variable for variable, atom in pairs if _is_in(atom, inner))
-            elif any(rests):
+            elif any(is_linear):
                 results = evaluate(eqn, operands)
                 linear.update(eqn.outvars)
             else:
@@ -204,14 +206,14 @@ class _NamedRun:
         return _read(jaxpr.outvars, arrays)
 
     def constant(self, eqn: Any, operands: Sequence[Any]) -> list[Any]:
-        """Return the named results of an equation; equal equations share their results."""
+        """Evaluate an equation and name its results; equal equations share their results."""
         pairs = zip(eqn.invars, operands, strict=True)
         key = equation_key(eqn, [atom if isinstance(atom, core.Literal) else id(array) for atom, array in pairs])
-        if key in self.known:
-            return self.known[key][1]
+        if key in self.cache:
+            return self.cache[key][1]
         results = [self.name(eqn, result) for result in self.naming.run(eqn, operands, self.scan)]
         if key is not None:
-            self.known[key] = operands, results
+            self.cache[key] = operands, results
         return results
 
     def name(self, eqn: Any, result: Any) -> Any:
@@ -219,12 +221,12 @@ class _NamedRun:
 
 
 def is_loop(eqn: Any) -> bool:
-    """True if a scan stays a loop in XLA; its gradient is then another loop, and XLA merges nothing across loops."""
+    """True if XLA compiles a scan to a loop; its gradient is then another loop, so recomputation is not merged away."""
     return eqn.params["length"] > eqn.params["unroll"]
 
 
 def replaced(operands: Sequence[Any], places: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
-    """Return operands with the arrays at some places replaced."""
+    """Return the operands with `arrays` at `places`."""
     return list((dict(enumerate(operands)) | dict(zip(places, arrays, strict=True))).values())
 
 
@@ -237,8 +239,8 @@ def _read(atoms: Sequence[Any], arrays: Mapping[Any, Any]) -> list[Any]:
     return [atom.val if isinstance(atom, core.Literal) else arrays[atom] for atom in atoms]
 
 
-def _tangents(atoms: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any]:
-    return [None if isinstance(atom, core.Literal) else moving.get(atom) for atom in atoms]
+def _tangents(atoms: Sequence[Any], active: Mapping[Any, Any]) -> list[Any]:
+    return [None if isinstance(atom, core.Literal) else active.get(atom) for atom in atoms]
 
 
 def _is_in(atom: Any, variables: set[Any]) -> bool:
@@ -247,18 +249,19 @@ def _is_in(atom: Any, variables: set[Any]) -> bool:
 
 @checked_arguments
 def names(captured: CapturedFunction, plan: Plan, *, offloaded: bool = False) -> list[str]:
-    """The names that `checkpoint_name` gave to values that a plan keeps for the backward part, or copies to the host.
+    """Return the names, set by `checkpoint_name`, of the values that a plan keeps for the backward part.
 
-    Pass them to `jax.checkpoint_policies.save_only_these_names`, or both kinds to `save_and_offload_only_these_names`.
+    Pass them to `jax.checkpoint_policies.save_only_these_names`. If the plan also copies values to the host, pass the
+    kept and the offloaded names to `save_and_offload_only_these_names`.
 
     Parameters
     ----------
     captured : CapturedFunction
-        Captured function that names values.
+        Captured function whose values have names.
     plan : Plan
-        For `captured.graph`.
-    offloaded : bool
-        Give the values that are copied to the host.
+        Plan for `captured.graph`.
+        offloaded : bool
+        Return the names of the values that the plan copies to the host instead.
 
     Returns
     -------
@@ -267,12 +270,12 @@ def names(captured: CapturedFunction, plan: Plan, *, offloaded: bool = False) ->
     Raises
     ------
     TypeError
-        If `plan` is not a plan.
-    GraphError
+        If `plan` is not a Plan.
+        GraphError
         If the plan is for another graph.
-    PlanError
-        If `offloaded`, and the plan offloads what a policy cannot say: a value of the backward part, or one that comes
-        back in the forward part.
+        PlanError
+        If `offloaded` is true and a policy cannot express the plan: it offloads a value of the backward part, or loads
+        one during the forward part.
 
     Examples
     --------
@@ -298,7 +301,7 @@ def _kept(plan: Plan) -> list[int]:
 
 
 def _offloaded(plan: Plan) -> list[int]:
-    """Values of the forward part that come back for the backward part alone; PlanError for others that are loaded."""
+    """Forward values loaded only in the backward part; PlanError if the plan has any other load."""
     graph, is_load, kept = plan.graph, plan.simulation.is_load, set(_kept(plan))
     begin = int((~graph.forward[plan.schedule.order]).argmax())  # first backward step
     for at, step in enumerate(plan.simulation.steps() if plan.schedule.loads.size else ()):
@@ -322,11 +325,11 @@ def apply(
     *args: Any,
     transform: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
-    """Return a function whose gradient keeps what a plan keeps, offloads what it offloads, and recomputes the rest.
+    """Return a function whose gradient keeps, offloads and recomputes values as a plan does.
 
-    It is `f` with a name on each value, in `jax.checkpoint` with the policy `save_only_these_names`, or
-    `save_and_offload_only_these_names` to pinned host memory if the plan has copies. XLA chooses the order, so the peak
-    of the plan is not a bound.
+    Every value of `f` gets a name, and `jax.checkpoint` gets the policy `save_only_these_names`; if the plan has
+    copies, `save_and_offload_only_these_names` with pinned host memory. XLA chooses the order of execution, so the
+    real peak can exceed that of the plan.
 
     Parameters
     ----------
@@ -342,16 +345,16 @@ def apply(
     Returns
     -------
     callable
-        Takes the arguments of `f`, with these shapes and types.
+        Function of the same arguments as `f`, with the shapes and types of `args`.
 
     Raises
     ------
     TypeError
-        If `plan` is not a plan.
-    GraphError
+        If `plan` is not a Plan.
+        GraphError
         If the plan is for another graph.
-    PlanError
-        If it offloads what a policy cannot say (see `names`).
+        PlanError
+        If a policy cannot express the copies of the plan (see `names`).
 
     Examples
     --------
@@ -370,27 +373,27 @@ def apply(
     if not _same_equations(captured.graph, plan.graph):
         captured.check_plan(plan)
     kept = _names_of(captured, plan, _kept(plan))
-    away = _names_of(captured, plan, _offloaded(plan))
+    offloaded = _names_of(captured, plan, _offloaded(plan))
     policies = jax.checkpoint_policies
-    if away:
+    if offloaded:
         places = {"offload_src": "device", "offload_dst": "pinned_host"}
-        both = {"names_which_can_be_saved": kept, "names_which_can_be_offloaded": away}
+        both = {"names_which_can_be_saved": kept, "names_which_can_be_offloaded": offloaded}
         return jax.checkpoint(named, policy=policies.save_and_offload_only_these_names(**both, **places))
     return jax.checkpoint(named, policy=policies.save_only_these_names(*kept))
 
 
 def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
-    """True if both graphs have the same equations: names change the order of the stacks that a loop makes."""
+    """True if both graphs have the same equations; hashes can differ, since names reorder the stacks of a loop."""
     pairs = [(each.value_indptr, each.read_indptr, each.node_memory) for each in (graph, other)]
     return graph.labels.ops == other.labels.ops and all(map(np.array_equal, *pairs))
 
 
 def _names_of(captured: CapturedFunction, plan: Plan, values: list[int]) -> list[str]:
-    """Return the names of some values of a plan; a loop stands for all its results."""
+    """Return the names of some values of a plan; a value of a loop selects all results of this loop."""
     nodes = np.searchsorted(plan.graph.value_indptr, values, "right") - 1
-    found: list[str] = []
+    result: list[str] = []
     for value, node in zip(values, nodes.tolist(), strict=True):
         equation = captured.program.equations[node]
         for each in equation.values if equation.bodies else (value,):
-            found += captured.program.names.get(Source(False, each), ())
-    return list(dict.fromkeys(found))
+            result += captured.program.names.get(Source(False, each), ())
+    return list(dict.fromkeys(result))

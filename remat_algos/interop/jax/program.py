@@ -1,4 +1,4 @@
-"""The equations of a function: calls inlined, nothing computed twice, dead code removed."""
+"""The equations of a function, after inlining, common subexpression elimination and dead code elimination."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INLINED = (
     primitives.custom_vjp_call_p,
     primitives.remat_p,
 )
-"""Calls whose equations are nodes of their own."""
+"""Calls that are inlined: their equations become nodes."""
 
 PRODUCTS = (primitives.dot_general_p, primitives.conv_general_dilated_p)
 """Operations with FLOPs."""
@@ -33,11 +33,11 @@ LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p)
 """Loops and branches: one node each, with the cost and the intermediates of their bodies."""
 
 TRANSPOSED = "transpose("
-"""In the name stacks of equations that transposition made: those of the backward part."""
+"""Part of an equation's name stack if JAX's transposition created it, which makes it a backward equation."""
 
 
 class Source(NamedTuple):
-    """The source of an array: a resident (an argument or a constant) or a value of an equation."""
+    """Source of an array: resident number `place` (an argument or a constant), or value number `place`."""
 
     resident: bool
     place: int
@@ -50,9 +50,9 @@ def is_value(read: Any) -> bool:
 
 @dataclass(slots=True)
 class Equation:
-    """An equation of a program, whose values are consecutive from `first`; `reads` has a Source or Literal per operand.
+    """An equation of a program; its values are numbered from `first`, `reads` has a Source or Literal per operand.
 
-    `effect_before` is the value of 0 bytes that the previous effect makes, or -1.
+    `effect_before` is the value of 0 bytes that represents the previous effect, or -1.
     """
 
     eqn: Any
@@ -64,13 +64,13 @@ class Equation:
 
     @property
     def values(self) -> range:
-        """Its values: the results, and one of 0 bytes if it has an effect or no results."""
+        """Numbers of its values: the results, and one of 0 bytes if it has an effect or no results."""
         n_results = len(self.eqn.outvars)
         return range(self.first, self.first + n_results + (bool(self.eqn.effects) or not n_results))
 
     @property
     def value_reads(self) -> list[int]:
-        """The values that it reads, each once, in the order of the operands."""
+        """Values that it reads, each once, in the order of the operands."""
         values = [read.place for read in self.reads if is_value(read)]
         return list(dict.fromkeys(values if self.effect_before < 0 else [*values, self.effect_before]))
 
@@ -85,12 +85,12 @@ class Equation:
 
     @property
     def dtype(self) -> str:
-        """Type of the elements of its first result; empty without one."""
+        """Element type of its first result; empty if it has no result."""
         return next((str(each.aval.dtype) for each in self.eqn.outvars if hasattr(each.aval, "dtype")), "")
 
     @property
     def flops(self) -> int:
-        """FLOPs of its matrix products and convolutions, also in its bodies."""
+        """FLOPs of its matrix products and convolutions, including those in its bodies."""
         return _flops(self.eqn)
 
     @property
@@ -99,7 +99,7 @@ class Equation:
         return prod(self.eqn.outvars[0].aval.shape) if self.eqn.primitive in PRODUCTS else 0
 
     def run(self, array_of: Callable[[Any], Any]) -> list[Any]:
-        """Its values, by JAX's own interpreter, from the array of each read; None for an effect's value of 0 bytes."""
+        """Evaluate it with JAX's own interpreter; the value of 0 bytes that represents an effect is None."""
         results = evaluate(self.eqn, [array_of(read) for read in self.reads])
         return [*results, *[None] * (len(self.values) - len(results))]
 
@@ -107,9 +107,9 @@ class Equation:
 class FlatJaxpr:
     """The equations of a jaxpr, numbered topologically.
 
-    Calls are inlined, equal equations are one, and unused equations without effects are left out. The result of
-    `checkpoint_name`, or of rounding to the same precision, is the value itself. Residents are the arguments, then
-    `consts`. A stack made by a `scan` has the names of its rows.
+    Calls are inlined, equal equations are merged, and unused equations without effects are dropped. `checkpoint_name`
+    and rounding to the same precision are no equations: their result is their operand. Residents are the arguments,
+    followed by `consts`. An array stacked by a `scan` has the names of its rows.
     """
 
     def __init__(self, closed: Any) -> None:
@@ -117,10 +117,10 @@ class FlatJaxpr:
         self.consts: list[Any] = []
         self.names: dict[Source, tuple[str, ...]] = {}
         self.arguments: Sequence[Any] = closed.in_avals
-        self._known: dict[Hashable, Equation] = {}
+        self._by_key: dict[Hashable, Equation] = {}
         self._backward: set[int] = set()  # values of the backward part
         self._n_values = 0
-        self._effect = -1  # the last one
+        self._last_effect = -1
         arguments = [Source(True, i) for i in range(len(self.arguments))]
         self.results = self._inline(closed.jaxpr, closed.consts, arguments, False)
         self._drop_dead()
@@ -149,18 +149,18 @@ class FlatJaxpr:
         return [source(atom) for atom in jaxpr.outvars]
 
     def _constant(self, const: Any) -> Source:
-        place = next((i for i, known in enumerate(self.consts) if known is const), len(self.consts))
+        place = next((i for i, other in enumerate(self.consts) if other is const), len(self.consts))
         if place == len(self.consts):
             self.consts.append(const)
         return Source(True, len(self.arguments) + place)
 
     def _add(self, eqn: Any, reads: list[Any], transposed: bool) -> list[Source]:
-        """Add an equation unless an equal one exists; return its results."""
+        """Return the results of an equation, which is added unless an equal one exists."""
         key = equation_key(eqn, reads)
-        if key is None or key not in self._known:
+        if key is None or key not in self._by_key:
             equation = Equation(eqn, reads, self._n_values, transposed, _bodies(eqn))
             if eqn.effects:
-                equation.effect_before, self._effect = self._effect, equation.values[-1]
+                equation.effect_before, self._last_effect = self._last_effect, equation.values[-1]
             equation.backward |= not self._backward.isdisjoint(equation.value_reads)
             if equation.backward:
                 self._backward.update(equation.values)
@@ -169,50 +169,50 @@ class FlatJaxpr:
             self.names.update(_stack_names(equation))
             if key is None:
                 return self._results(equation)
-            self._known[key] = equation
-        return self._results(self._known[key])
+            self._by_key[key] = equation
+        return self._results(self._by_key[key])
 
     def _results(self, equation: Equation) -> list[Source]:
         return [Source(False, value) for value in equation.values[: len(equation.eqn.outvars)]]
 
     def _drop_dead(self) -> None:
-        """Remove the equations that no result or effect depends on, and renumber the values."""
+        """Remove equations on which no result or effect depends, and renumber the values."""
         needed = {read.place for read in self.results if is_value(read)}
-        alive = []
+        live = []
         for equation in reversed(self.equations):
             if equation.eqn.effects or not needed.isdisjoint(equation.values):
                 needed.update(equation.value_reads)
-                alive.append(equation)
-        self.equations = alive[::-1]
-        place: dict[int, int] = {-1: -1}
+                live.append(equation)
+        self.equations = live[::-1]
+        number: dict[int, int] = {-1: -1}
         for equation in self.equations:
-            place.update(zip(equation.values, range(len(place) - 1, self._n_values), strict=False))
+            number.update(zip(equation.values, range(len(number) - 1, self._n_values), strict=False))
         for equation in self.equations:
-            equation.first = place[equation.first]
-            equation.reads = [_moved(read, place) for read in equation.reads]
-            equation.effect_before = place[equation.effect_before]
-        self.results = [_moved(read, place) for read in self.results]
+            equation.first = number[equation.first]
+            equation.reads = [_moved(read, number) for read in equation.reads]
+            equation.effect_before = number[equation.effect_before]
+        self.results = [_moved(read, number) for read in self.results]
         self.names = {
-            _moved(source, place): names
+            _moved(source, number): names
             for source, names in self.names.items()
-            if source.resident or source.place in place
+            if source.resident or source.place in number
         }
 
     def outputs(self) -> Iterator[int]:
-        """Values that are results, or represent an effect."""
+        """Yield the values that are results or represent an effect."""
         yield from (read.place for read in self.results if is_value(read))
         yield from (equation.values[-1] for equation in self.equations if equation.eqn.effects)
 
 
 def _bodies(eqn: Any) -> list[FlatJaxpr]:
-    """Return the programs that a loop or a branch runs; empty for other equations."""
+    """Return the programs of a loop or a branch; empty for any other equation."""
     params = eqn.params.values() if eqn.primitive in LOOPS else ()
     items = [item for param in params for item in (param if isinstance(param, tuple) else (param,))]
     return [FlatJaxpr(item) for item in items if isinstance(item, core.ClosedJaxpr)]
 
 
 def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]:
-    """Yield the stacks that a `scan` makes of named rows."""
+    """Yield each array that a `scan` stacks from named rows, with these names."""
     if equation.eqn.primitive is not primitives.scan_p:
         return
     (body,) = equation.bodies
@@ -223,7 +223,7 @@ def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]
 
 
 def _is_copy(eqn: Any) -> bool:
-    """True if it rounds to the precision of its operand, as `jax.checkpoint` does with saved values."""
+    """True if an equation rounds to its operand's own precision, as `jax.checkpoint` does with saved values."""
     if eqn.primitive is not primitives.reduce_precision_p:
         return False
     info = jax.numpy.finfo(eqn.invars[0].aval.dtype)
@@ -231,15 +231,15 @@ def _is_copy(eqn: Any) -> bool:
 
 
 def _checkpoint_name(eqn: Any) -> str | None:
-    """Return the name that `checkpoint_name` gives to a value; None for other equations."""
+    """Return the name that an equation of `checkpoint_name` sets; None for any other equation."""
     if eqn.primitive is primitives.name_p:
         return eqn.params["name"]
-    call = eqn.params.get("_prim")  # with the flag jax_remat3
+    call = eqn.params.get("_prim")
     return call.params["name"] if type(call).__name__ == "CheckpointName" else None
 
 
 def evaluate(eqn: Any, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of an equation by JAX's own interpreter, given an array for each operand except literals."""
+    """Evaluate an equation with JAX's own interpreter, on one array per operand."""
     pairs = zip(eqn.invars, operands, strict=True)
     arrays = {atom: array for atom, array in pairs if not isinstance(atom, core.Literal)}
     source = core.DebugInfo("remat_algos", eqn.primitive.name, ("",) * len(arrays), ("",) * len(eqn.outvars))
@@ -248,13 +248,13 @@ def evaluate(eqn: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def body_of(eqn: Any) -> tuple[Any, Sequence[Any]]:
-    """Return the jaxpr that a call runs, and its constants."""
+    """Return the jaxpr of a call, and its constants."""
     jaxpr = next(param for param in eqn.params.values() if isinstance(param, core.ClosedJaxpr | core.Jaxpr))
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
 
 
 def literal_array(literal: Any) -> Any:
-    """Return a literal as an array of its type."""
+    """Convert a literal to an array of its own type."""
     return jax.numpy.asarray(literal.val, literal.aval.dtype)
 
 
@@ -263,8 +263,8 @@ def array_bytes(aval: Any) -> int:
     return prod(aval.shape) * aval.dtype.itemsize if hasattr(aval, "dtype") else 0
 
 
-def _moved(read: Any, place: dict[int, int]) -> Any:
-    return Source(False, place[read.place]) if is_value(read) else read
+def _moved(read: Any, number: dict[int, int]) -> Any:
+    return Source(False, number[read.place]) if is_value(read) else read
 
 
 def equation_key(eqn: Any, reads: Sequence[Any]) -> Hashable:
@@ -282,14 +282,14 @@ def equation_key(eqn: Any, reads: Sequence[Any]) -> Hashable:
 
 
 def _exact(param: Any) -> Any:
-    """Return a parameter for comparison: 1, 1.0 and True differ, 0.0 and -0.0 too."""
+    """Convert a parameter so that 1, 1.0 and True compare as different, and 0.0 and -0.0 too."""
     if isinstance(param, tuple):
         return type(param), tuple(map(_exact, param))
     return (type(param), repr(param)) if isinstance(param, Number) else param
 
 
 def _flops(eqn: Any) -> int:
-    """FLOPs, a multiplication and an addition counted as two."""
+    """FLOPs of an equation; a multiplication and an addition count as two."""
     shapes = [atom.aval.shape for atom in eqn.invars[:2] if hasattr(atom.aval, "shape")]
     if eqn.primitive is primitives.dot_general_p:
         (contracted, _), _ = eqn.params["dimension_numbers"]
@@ -301,7 +301,7 @@ def _flops(eqn: Any) -> int:
 
 
 def cost_of_bodies(eqn: Any, costs: Sequence[int]) -> int:
-    """Cost from the bodies: all iterations of a `scan`, one of a `while`, the most expensive branch of a `cond`."""
+    """Combine the costs of bodies: all iterations of a `scan`, one of a `while`, the costliest branch of a `cond`."""
     if eqn.primitive is primitives.cond_p:
         return max(costs, default=0)
     return sum(costs) * (eqn.params["length"] if eqn.primitive is primitives.scan_p else 1)

@@ -1,4 +1,4 @@
-"""Plans for functions that scan over layers, including what an iteration saves for its gradient."""
+"""Plans for functions that scan over layers; they also choose what an iteration saves for its gradient."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ from remat_algos.search.solve import solve
 
 jax = require("jax", "jax")
 
-PREFIX = "planned/"  # prefix of the names, unlike those that `apply` gives to all values
+# Names of values start with this, so they differ from the names that `apply` sets.
+PREFIX = "planned/"
 
-Kept = Mapping[int, Sequence[str]]  # names of the values that iterations save, by number of the scan
+Kept = Mapping[int, Sequence[str]]
+"""Names of the values that each iteration saves, by index of the scan."""
 
 
 @checked_arguments
@@ -44,19 +46,19 @@ def plan_scans(
 ) -> tuple[Callable[..., Any], CapturedFunction, Plan]:
     """Plan a function that scans over layers, including the bodies of its scans.
 
-    The gradient of a `scan` reads stacks of the values saved by all iterations. One iteration and its gradient are a
-    graph of their own, whose frontier gives sets of values to save; `jax.checkpoint` around the body recomputes the
-    rest, iteration by iteration. These choices are ordered from saving everything to saving nothing. The whole function
-    is captured and solved for the first choice that fits the budget, found by bisection, and for later ones that may
-    cost less. The plan is the cheapest, among equals the one with the lowest peak.
+    The gradient of a `scan` reads the values saved by all iterations. One iteration and its gradient form a small
+    graph, and each plan on its frontier is a set of values to save; `jax.checkpoint` around the body recomputes the
+    others, one iteration at a time. These sets are ordered from saving everything to saving nothing. Bisection finds
+    the first set with which a plan of the whole function fits the budget; later sets are solved too while they may
+    cost less. The cheapest plan is returned, and among equally cheap ones the one with the lowest peak.
 
     Parameters
     ----------
     f : callable
         Function to differentiate, such as the loss of a network.
     budget : int or str
-        Bytes of the peak, "4GiB", "60%" of the peak without rematerialization, "least+1%", or "least", which is
-        "least+0.1%": the last bytes may cost much compute.
+        Limit of the peak in bytes, "4GiB", "60%" of the peak without rematerialization, or "least+1%": at most 1 %
+        above the lowest peak. "least" means "least+0.1%", because the last bytes can cost much compute.
     *args
         Arguments as for `capture`.
     transform : callable, optional
@@ -69,7 +71,7 @@ def plan_scans(
     Returns
     -------
     function : callable
-        `f` for arguments of these shapes and types, with its scans rematerialized; to be used in place of `f`.
+        `f` with rematerialized scans, for arguments of these shapes and types; call it instead of `f`.
     captured : CapturedFunction
         The graph of `transform(function)`.
     plan : Plan
@@ -78,7 +80,7 @@ def plan_scans(
     Warns
     -----
     GraphWarning
-        On the CPU, if XLA gets no loop for a planned scan: it has one iteration, or all are unrolled.
+        On the CPU, if XLA compiles a planned scan without a loop, because it has one iteration or is fully unrolled.
 
     Raises
     ------
@@ -101,45 +103,45 @@ def plan_scans(
     """
     transform = transform or jax.value_and_grad
     captured = capture(transform(f), *args, cost=cost)
-    wanted = Budget(NEAR_LOWEST if Budget(budget).least else budget)
-    near = wanted.above_lowest
-    if near is None:
+    target = Budget(NEAR_LOWEST if Budget(budget).least else budget)
+    tolerance = target.above_lowest
+    if tolerance is None:
         peak, resident = baseline_peak(captured.graph), captured.graph.resident_memory
-        wanted = Budget(wanted.memory_limit(peak, resident))
-    traced = Naming(PREFIX)
-    jax.make_jaxpr(transform(traced.function(f, args)))(*args)
-    choices = list(_choices([_savings(scan, traced, cost) for scan in traced.scans]))
+        target = Budget(target.memory_limit(peak, resident))
+    naming = Naming(PREFIX)
+    jax.make_jaxpr(transform(naming.function(f, args)))(*args)
+    choices = list(_choices([_savings(scan, naming, cost) for scan in naming.scans]))
     planned: dict[int, _Planned] = {}
     failures: list[BudgetError] = []
 
     def fits(number: int) -> bool:
         kept = choices[number]
         function = Naming(PREFIX, kept).function(f, args) if kept else f
-        of_choice = capture(transform(function), *args, cost=cost) if kept else captured
+        candidate = capture(transform(function), *args, cost=cost) if kept else captured
         try:
-            plan = solve(of_choice.graph, wanted, effort=effort)
+            plan = solve(candidate.graph, target, effort=effort)
         except BudgetError as error:
             failures.append(error)
             return False
-        planned[number] = _Planned(kept, function, of_choice, plan)
+        planned[number] = _Planned(kept, function, candidate, plan)
         return True
 
-    first = 0 if near is not None else bisect_left(range(len(choices)), True, key=fits)
+    first = 0 if tolerance is not None else bisect_left(range(len(choices)), True, key=fits)
     for number in range(first, len(choices)):
         one_pass = planned[number].captured.graph.needed_compute if number in planned or fits(number) else 0
-        if near is None and any(one_pass > each.plan.simulation.compute for each in planned.values()):
-            break  # later choices need even more compute
+        if tolerance is None and any(one_pass > each.plan.simulation.compute for each in planned.values()):
+            break
     if not planned:
         raise min(failures, key=lambda failure: failure.reached)
     lowest = min(each.plan.peak_memory for each in planned.values())
-    fit = [each for each in planned.values() if near is None or each.plan.peak_memory <= (1 + near) * lowest]
+    fit = [each for each in planned.values() if tolerance is None or each.plan.peak_memory <= (1 + tolerance) * lowest]
     best = min(fit, key=_Planned.compute_and_peak)
-    _warn_of_short_scans([traced.scans[number] for number in best.kept])
+    _warn_of_short_scans([naming.scans[number] for number in best.kept])
     return best.function, best.captured, best.plan
 
 
 class _Planned(NamedTuple):
-    """A function whose scans in `kept` recompute all but some values, and the plan for its gradient."""
+    """A function whose scans save only the values in `kept`, and the plan for its gradient."""
 
     kept: Kept
     function: Callable[..., Any]
@@ -151,7 +153,7 @@ class _Planned(NamedTuple):
 
 
 def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
-    """Warn if XLA will not respect `jax.checkpoint` in one of these scans."""
+    """Warn if XLA may ignore `jax.checkpoint` in one of these scans."""
     short = [scan.eqn.params["length"] for scan in scans if not is_loop(scan.eqn)]
     if short and jax.default_backend() == "cpu":
         warn(
@@ -162,7 +164,7 @@ def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
 
 
 class _Saving(NamedTuple):
-    """Values that a scan's iterations may save: names, or None for all that JAX saves; total bytes and compute."""
+    """A set of values that a scan may save: names (None: all that JAX saves), bytes, and cost of recomputing others."""
 
     names: Sequence[str] | None
     memory: int
@@ -170,32 +172,33 @@ class _Saving(NamedTuple):
 
 
 def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
-    """Yield choices from saving everything to saving nothing, each by the cheapest step per byte that it frees."""
-    now = [each[0] for each in savings]
+    """Yield choices from saving everything to saving nothing; each step costs the minimum compute per freed byte."""
+    current = [each[0] for each in savings]
     while True:
-        yield {i: saving.names for i, saving in enumerate(now) if saving.names is not None}
+        yield {i: saving.names for i, saving in enumerate(current) if saving.names is not None}
         steps = [
-            ((then.compute - now[i].compute) / (now[i].memory - then.memory), i, then)
+            ((option.compute - current[i].compute) / (current[i].memory - option.memory), i, option)
             for i, each in enumerate(savings)
-            for then in each
-            if then.memory < now[i].memory
+            for option in each
+            if option.memory < current[i].memory
         ]
         if not steps:
             return
-        _, i, then = min(steps, key=lambda step: step[:2])
-        now[i] = then
+        _, i, option = min(steps, key=lambda step: step[:2])
+        current[i] = option
 
 
-def _savings(scan: Scan, traced: Naming, cost: Cost) -> list[_Saving]:
-    """Return the values saved by JAX, those saved by plans for the gradient of an iteration, and none."""
+def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
+    """Return the sets that a scan may save: that of JAX, those on the frontier of an iteration, and the empty set."""
     everything = _Saving(None, 0, 0)
-    if not scan.moving:
+    if not scan.active:
         return [everything]
-    captured = _gradient_of_iteration(scan, traced, cost)
+    captured = _gradient_of_iteration(scan, naming, cost)
     if not captured.graph.is_training:
         return [everything]
     graph = _weighted(add_boundary(captured.graph))
-    forward = np.flatnonzero(captured.graph.forward[captured.graph.producer]).tolist()  # the first values of `graph`
+    # The first values of `graph`, which has a boundary node between forward and backward part.
+    forward = np.flatnonzero(captured.graph.forward[captured.graph.producer]).tolist()
     memory, named = graph.memory.tolist(), captured.program.names
 
     def saving(simulation: Simulation) -> _Saving:
@@ -213,22 +216,19 @@ def _savings(scan: Scan, traced: Naming, cost: Cost) -> list[_Saving]:
 
 
 def _weighted(graph: ComputationGraph) -> ComputationGraph:
-    """A graph whose peak is at its boundary, where the values that an iteration saves are live.
-
-    Other iterations save as much, so these bytes count many times, and bytes within an iteration once.
-    """
+    """Add workspace at the boundary, so that the peak is there and equals the bytes that an iteration saves."""
     workspace = graph.workspace.copy()
     workspace[int((~graph.forward).argmax())] = graph.memory.sum() + workspace.max()
     return graph.with_costs(workspace=workspace)
 
 
-def _gradient_of_iteration(scan: Scan, traced: Naming, cost: Cost) -> CapturedFunction:
-    """Return the results of one iteration, and their gradient by all operands for which the scan computes one."""
-    iteration, places = traced.iteration(scan), sorted(scan.moving)
+def _gradient_of_iteration(scan: Scan, naming: Naming, cost: Cost) -> CapturedFunction:
+    """Capture one iteration and its gradient with respect to all active operands."""
+    iteration, places = naming.iteration(scan), sorted(scan.active)
 
     def gradient(operands: Sequence[Any], cotangents: Sequence[Any]) -> Any:
-        def part(*moved: Any) -> list[Any]:
-            results = iteration(*replaced(operands, places, moved))
+        def part(*active: Any) -> list[Any]:
+            results = iteration(*replaced(operands, places, active))
             return [result for result in results if not is_discrete(jax.typeof(result))]
 
         results, pull_back = jax.vjp(part, *[operands[i] for i in places])

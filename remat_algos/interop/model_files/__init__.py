@@ -1,1 +1,1 @@
-"""Model files that other libraries read, one format per file; libraries are imported when a file is read."""
+"""Model files that other libraries read, one module per format; a library is imported when a file is read."""

@@ -15,7 +15,7 @@ def _read(text: str, source: str, dims: Mapping[str, int] | None = None) -> Comp
         from remat_algos.interop import stablehlo
 
         return stablehlo.capture(text.encode(), dims)
-    except ImportError as error:  # with the command that installs it
+    except ImportError as error:
         raise GraphError("{source!p}: {error!e}", source=source, error=error) from error
 
 

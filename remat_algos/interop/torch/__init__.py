@@ -1,4 +1,4 @@
-"""PyTorch models, planned and run within a budget."""
+"""Plans for PyTorch models, and training within a memory budget."""
 
 import lazy_loader
 
@@ -9,5 +9,5 @@ _get, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        require("torch", "torch")  # or one sentence that says how to install it
+        require("torch", "torch")
     return _get(name)

@@ -1,4 +1,4 @@
-"""Calls of planned modules: random operators with an earlier state of the generator, copies to the host and back."""
+"""Functions that planned modules call: random draws replayed from a saved generator state, and copies to the host."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +14,7 @@ from remat_algos.interop.torch.stable_names import arguments_by_name, without_mo
 from remat_algos.interop.torch.storages import HOST, STORAGES, storages, tensors
 
 STATE, DRAW = "generator_state", "draw"
-"""Keys in `meta`: of a draw, the node that reads the generator's state before it; of that node, the draw."""
+"""Keys in `meta`. A draw has the node that reads the generator's state before it; this node has the draw."""
 
 
 def is_draw(node: fx.Node) -> bool:
@@ -40,17 +40,17 @@ def set_generator_state(device: torch.device, state: torch.Tensor) -> None:
 def draw_again(
     device: torch.device, state: torch.Tensor, draw: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
-    """Run a draw with an earlier state, and restore the generator."""
-    now = generator_state(device)
+    """Replay a draw from an earlier generator state; the generator's own state does not change."""
+    current = generator_state(device)
     set_generator_state(device, state)
     try:
         return draw(*args, **kwargs)
     finally:
-        set_generator_state(device, now)
+        set_generator_state(device, current)
 
 
 def add_states(graph: fx.Graph) -> None:
-    """Read the generator's state before each draw of a graph, in place, except draws with their own generator."""
+    """Insert a read of the generator's state before each draw of a graph; draws with their own generator get none."""
     for node in graph.nodes:
         if node.op == "call_function" and is_draw(node) and not _has_generator(node):
             tensor = next(tensors(node.meta["val"]))
@@ -70,83 +70,85 @@ _streams: dict[torch.device, tuple[Any, Any]] = {}
 
 
 def store(first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Begin to copy a storage to the host, and give its tensors there, of the same sizes, strides and offsets.
+    """Start to copy a storage to the host; return its tensors there, with the same sizes, strides and offsets.
 
-    Other operators must not write into the storage, nor anything else take its memory, until `leave`.
+    Until `leave` is called, no operator may write into the storage and its memory must not be reused.
     """
     whole = _whole(first)
     host = _host_memory(whole.nbytes, first.device).view(whole.dtype)
-    _begin(_OUT, first.device, whole, host)
+    _start_copy(_OUT, first.device, whole, host)
     return _placed(host, first, *others)
 
 
 def load(device: torch.device, first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Begin to copy a storage back from the host, after its store; the tensors may be read after `arrive`."""
+    """Start to copy a storage back from the host, after its store; the tensors may be read after `arrive`."""
     _check_copied(first)
     whole = _whole(first)
-    found = torch.empty_like(whole, device=device, pin_memory=False)
-    _begin(_INTO, device, whole, found)
-    return _placed(found, first, *others)
+    loaded = torch.empty_like(whole, device=device, pin_memory=False)
+    _start_copy(_INTO, device, whole, loaded)
+    return _placed(loaded, first, *others)
 
 
 def check_streams(device: torch.device) -> None:
-    """Raise GraphError for a device on which copies cannot run beside compute."""
+    """Raise GraphError for a device on which copies cannot overlap with compute."""
     if device.type not in HOST and not hasattr(torch.get_device_module(device), "Stream"):
-        raise GraphError("PyTorch has no streams for copies on device {type!r}; leave out the link", type=device.type)
+        raise GraphError("PyTorch has no streams for copies on device {type!r}; plan without a link", type=device.type)
 
 
 @has_side_effect
 def leave(tensor: torch.Tensor, host: torch.Tensor) -> None:
-    """Let compute wait for the store of a tensor; its memory may be reused afterwards."""
+    """Make compute wait for the store of a tensor; its memory may be reused afterwards."""
     _wait(tensor.device, host)
 
 
 @has_side_effect
 def arrive(tensor: torch.Tensor) -> torch.Tensor:
-    """Let compute wait for a loaded tensor; return it."""
+    """Make compute wait for a loaded tensor; return it."""
     _wait(tensor.device, tensor)
     return tensor
 
 
 def wait_for_copies() -> None:
-    """Let compute wait for all copies: after an error the memory that they read and write is free at once."""
+    """Make compute wait for all copies; after an error their memory is freed at once, while they may still run."""
     for device, streams in list(_streams.items()):
         for stream in streams:
-            with suppress(RuntimeError):  # repeats the error passed on
+            # This raises the original error again, which the caller already propagates.
+            with suppress(RuntimeError):
                 torch.get_device_module(device).current_stream(device).wait_stream(stream)
 
 
-def _begin(way: int, device: torch.device, source: torch.Tensor, into: torch.Tensor) -> None:
-    """Copy, behind the work of compute so far and the copy that made the source; the end is noted at the storage."""
+def _start_copy(direction: int, device: torch.device, source: torch.Tensor, into: torch.Tensor) -> None:
+    """Start a copy after all queued compute and the copy that wrote `source`; the storage's `copied` gets its end."""
     if device.type in HOST:
         into.copy_(source)
-        ended = None
+        end = None
     else:
-        on = torch.get_device_module(device)
+        backend = torch.get_device_module(device)
         if device not in _streams:
-            _streams.setdefault(device, (on.Stream(device), on.Stream(device)))
-        stream, before = _streams[device][way], getattr(source.untyped_storage(), "copied", None)
-        stream.wait_stream(on.current_stream(device))
+            _streams.setdefault(device, (backend.Stream(device), backend.Stream(device)))
+        stream, before = _streams[device][direction], getattr(source.untyped_storage(), "copied", None)
+        stream.wait_stream(backend.current_stream(device))
         if before is not None:
             stream.wait_event(before)
-        with on.stream(stream):
+        with backend.stream(stream):
             into.copy_(source, non_blocking=True)
-        ended = stream.record_event()
-    into.untyped_storage().copied = ended  # backward finds it on the saved tensor
+        end = stream.record_event()
+    into.untyped_storage().copied = end
 
 
 def _wait(device: torch.device, copied: torch.Tensor) -> None:
     _check_copied(copied)
-    ended = copied.untyped_storage().copied  # None on the CPU
-    if ended is not None:
-        torch.get_device_module(device).current_stream(device).wait_event(ended)
+    end = copied.untyped_storage().copied
+    if end is not None:
+        torch.get_device_module(device).current_stream(device).wait_event(end)
 
 
 def _check_copied(tensor: torch.Tensor) -> None:
-    """Raise GraphError if a tensor is not in a storage that was copied."""
+    """Raise GraphError if a tensor's storage is not the target of a copy."""
     if not hasattr(tensor.untyped_storage(), "copied"):
         raise GraphError(
-            "a hook of torch.autograd on saved tensors has replaced a copy on the host; leave out the hook, or the link"
+            "a hook on saved tensors (torch.autograd) has replaced a copy on the host; remove the hook, or plan "
+            "without a link"
         )
 
 
@@ -156,25 +158,27 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _placed(whole: torch.Tensor, *like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Tensors in a storage, with the layouts of others."""
+    """Create tensors in a storage with the layouts of the tensors in `like`."""
     return tuple(whole.view(each.dtype).as_strided(each.size(), each.stride(), each.storage_offset()) for each in like)
 
 
 def _host_memory(size: int, device: torch.device) -> torch.Tensor:
-    """Bytes of the host, pinned for a device; on the CPU not from PyTorch's allocator, which serves the device there.
+    """Allocate host memory, pinned for a device.
 
-    Pinned memory comes from PyTorch's pool, which keeps it.
+    If the device is the CPU, NumPy allocates it: PyTorch's allocator stands for the device's memory there. Pinned
+    memory comes from PyTorch's pool, which reuses it.
     """
     try:
         if device.type in HOST:
             return torch.from_numpy(np.empty(size, np.uint8))
-        with without_modes():  # storage-counting modes must not see it
+        with without_modes():
             return torch.empty(size, dtype=torch.uint8, pin_memory=True)
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error).lower():  # of what ran before
+        # Not about memory: an asynchronous error of an earlier kernel.
+        if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
             raise
         raise OutOfMemoryError(
-            "a copy takes {size:,} bytes of the host, which it does not have; give the link a limit, as in "
+            "a copy needs {size:,} bytes of host memory, which are not available; limit the link's host bytes, as in "
             '{{"out": "50GB/s", "into": "50GB/s", "host": "16GiB"}}',
             size=size,
             requested=size,

@@ -1,4 +1,4 @@
-"""Capture of models: the joint graph of forward and backward that PyTorch makes, as a computation graph."""
+"""Capture of models: PyTorch's joint graph of forward and backward, as a computation graph."""
 
 import contextlib
 import operator
@@ -46,30 +46,30 @@ from remat_algos.result import UNIT, Result
 from remat_algos.wording import counted, format_bytes
 
 BY_NAME = "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
-RNG = ("replay", "once")  # options of random operators
+RNG = ("replay", "once")  # treatments of random operators
 BOUNDARY = "boundary"
-PROFILER = "profiler"  # operators that only mark a range
+PROFILER = "profiler"  # namespace without computation
 
 Price = Callable[[list[Call | None]], tuple[Int64, Int64, str]]
-"""Compute and workspace of operators, and the unit of compute; None is free."""
+"""Function from calls to their compute, their workspace, and the unit of compute; None, no call, costs nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Captured(Result):
-    """A tidy joint graph and its computation graph.
+    """A joint graph, prepared by `tidy`, and its computation graph.
 
     Parameters
     ----------
     graph : ComputationGraph
-        Parameters, buffers and inputs are residents; gradients from outside are values of the boundary.
+        Parameters, buffers and inputs are residents; the boundary node computes the gradients of the model's outputs.
     module : torch.fx.GraphModule or None
-        The joint graph; None in an unpickled copy, which can be planned but not lowered.
+        The joint graph. It is None in an unpickled copy, which can be planned but not lowered.
     operators : tuple of (torch.fx.Node or None)
-        Operator of each node of `graph`; None for the boundary of forward and backward, which runs nothing.
+        Operator of each node of `graph`; None for the boundary of forward and backward, which has no operator.
     tensors : tuple of tuple of torch.fx.Node
-        For each value of `graph`, the results stored in it.
+        For each value of `graph`, the FX results that are stored in it.
     bases : mapping of torch.fx.Node to tuple of int
-        For each result, views included, the values in which it is stored, except residents.
+        For each FX result, including views, the values of `graph` in which it is stored; residents are omitted.
     num_forward : int
         Number of outputs of the forward part.
     """
@@ -87,25 +87,24 @@ class Captured(Result):
         return f"Captured({self.graph!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # FX modules are not pickled
-        return type(self), (self.graph, None, (), (), {}, self.num_forward)
+        return type(self), (self.graph, None, (), (), {}, self.num_forward)  # FX modules cannot be pickled
 
     def __deepcopy__(self, memo: object) -> "Captured":
-        return self  # immutable
+        return self
 
     @property
     def boundary(self) -> int:
-        """The node that separates forward and backward."""
+        """Id of the node that separates forward and backward."""
         return self.operators.index(None)
 
     @property
     def outputs(self) -> list[Any]:
-        """Results of the joint graph, nodes or numbers: forward outputs, then gradients or None."""
+        """Results of the joint graph, as FX nodes or numbers: forward outputs, then gradients or None."""
         assert self.module is not None
         return list(self.module.graph.output_node().args[0])
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the graph in the format of the file's ending: `.json` or `.npz`."""
+        """Write the graph to a file; its ending, `.json` or `.npz`, selects the format."""
         write_graph(self.graph, path)
 
     def rows(self) -> list[tuple[str, str]]:
@@ -130,22 +129,22 @@ def capture(
     device: AnyDevice | None = None,
     workspace: bool = False,
 ) -> Captured:
-    """Return the computation graph of a model, forward and backward; nothing is run.
+    """Return the computation graph of a model, forward and backward, without running it.
 
     Parameters
     ----------
     model : torch.nn.Module
     inputs : sequence
-        Arguments; tensors on the device "meta" suffice.
+        Positional arguments of the model; tensors on the device "meta" are allowed.
     keywords : mapping, optional
-        Arguments by name.
+        Arguments of the model by name.
     rng, cost, device, workspace
-        As for `backend`. With `workspace` or the cost "profile" each kind of operator is run once.
+        As for `backend`. With `workspace` or the cost "profile", each kind of operator is run once to measure it.
 
     Returns
     -------
     Captured
-        With the `graph` for every tool; `save` writes it.
+        Its attribute `graph` is the computation graph; `save` writes that to a file.
 
     Examples
     --------
@@ -165,7 +164,7 @@ def capture(
 
 
 def check_choice(name: str, option: str, choices: tuple[str, str]) -> None:
-    """Raise ValueError unless an option is one of two texts."""
+    """Raise ValueError if an option is not one of two choices."""
     if option not in choices:
         first, second = choices
         raise ArgumentError(
@@ -174,7 +173,7 @@ def check_choice(name: str, option: str, choices: tuple[str, str]) -> None:
 
 
 def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return the joint graph of a model, with what AOTAutograd needs to compile it."""
+    """Return AOTAutograd's export of a model, which has the joint graph."""
     try:
         with recurrent_layers():
             joint = export_joint(stack, model, tuple(inputs), dict(keywords))
@@ -202,24 +201,26 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
 
 
 ONCE = "once"
-"""Key in `meta` of what must not run again."""
+"""Key in `meta` of a node that must not be recomputed."""
 
 
 def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
-    """A copy of a joint graph for planning, in which nothing is computed twice or in vain.
+    """Copy a joint graph for planning, without repeated, unused or profiling operators.
 
-    Inputs that the runtime will write into are read through a clone, since a later run would read other values. With
-    `replay` the state of the generator is read before each draw. GraphError if a plan cannot run the graph.
+    An input that the runtime writes into is read through a clone, because a recomputation would read other values.
+    With `replay`, the generator's state is read before each draw. GraphError if a plan cannot run the graph.
     """
     for node in module.graph.nodes:
         _check(node)
     output = module.graph.output_node()
     returned = {storage_key(t) for node in output.all_input_nodes for t in tensors(node.meta.get("val"))}
     graph = fx.Graph()
-    copies: dict[fx.Node, Any] = {}  # fixed sizes become numbers
+    # Nodes map to their copies, and fixed sizes to numbers.
+    copies: dict[fx.Node, Any] = {}
     first_of: dict[Any, fx.Node] = {}
-    twins: dict[int, int] = {}  # storage of a repeated computation, to that of the first
-    # a token of effects of the backward part enters where it is first read
+    # Storage of a repeated computation -> storage of the first one.
+    twins: dict[int, int] = {}
+    # Inputs first: effect tokens of the backward part are placeholders in the middle of the graph.
     for node in sorted(module.graph.nodes, key=lambda node: node.op != "placeholder"):
         if getattr(node.target, "namespace", "") == PROFILER:
             continue
@@ -234,15 +235,16 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
             copies[node], copy.meta[STORAGES] = size, []
             continue
         stored = real_storages(node)
-        # equal results that are both returned stay separate
+        # Two equal outputs must stay separate tensors.
         call = _equal_calls(copy) if returned.isdisjoint(key for key, _ in stored) else None
         first = copy if call is None else first_of.setdefault(call, copy)
         if first is not copy:
             graph.erase_node(copy)
             copies[node] = first
             if checkpoint_region(node.meta)[0] not in ((), checkpoint_region(first.meta)[0]):
-                first.meta[RECOMPUTE] = None  # in two regions
-            twins |= {mine: its for (mine, _), (its, _) in zip(stored, first.meta[STORAGES], strict=True)}
+                # It belongs to two checkpoint regions, so to none.
+                first.meta[RECOMPUTE] = None
+            twins |= {own: other for (own, _), (other, _) in zip(stored, first.meta[STORAGES], strict=True)}
         else:
             copy.meta[STORAGES] = [(twins.get(key, key), size) for key, size in stored]
     _clone_mutated(graph)
@@ -256,17 +258,17 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
 def _check(node: fx.Node) -> None:
     if runs_modules(node):
         raise GraphError(
-            "{name} runs modules of its own, as branches and loops of tensors do; plans are for plain "
-            "operators: leave it out of the model that is compiled",
+            "{name} runs modules of its own, like torch.cond; a plan needs plain operators: leave it out of the "
+            "compiled model",
             name=node.name,
         )
     result = node.meta.get("val")
     sizes = [result] if isinstance(result, SYMBOLS) else [size for t in tensors(result) for size in t.shape]
     if any(isinstance(size, SYMBOLS) and constant_size(size) is None for size in sizes):
-        raise GraphError("{name} has a dynamic shape; a plan is for fixed shapes: use dynamic=False", name=node.name)
+        raise GraphError("{name} has a dynamic shape; a plan needs fixed shapes: use dynamic=False", name=node.name)
     if any(t.layout is not torch.strided for t in tensors(result)):
         raise GraphError(
-            "{name} is a sparse tensor; plans are for dense ones: leave sparse=True out of the layer", name=node.name
+            "{name} is a sparse tensor; a plan needs dense ones: remove sparse=True from the layer", name=node.name
         )
     if node.op == "call_function" and writes_into_arguments(node.target):
         raise GraphError(
@@ -277,8 +279,8 @@ def _check(node: fx.Node) -> None:
 
 
 def _equal_calls(node: fx.Node) -> Any:
-    """Return a key, equal for two calls that compute the same; None if no other may replace this one."""
-    if node.op == "get_attr":  # a constant has a node for each of its reads
+    """Return a key, equal for two calls that compute the same; None if a call must not be merged with another."""
+    if node.op == "get_attr":
         return node.op, node.target
     plain = isinstance(node.target, Operator) or node.target is operator.getitem
     if node.op != "call_function" or not plain or is_draw(node) or _is_effect(node):
@@ -292,14 +294,14 @@ def _equal_calls(node: fx.Node) -> Any:
 
 
 def _is_effect(node: fx.Node) -> bool:
-    """True for a call without results, or among processes: it must run, once, in the order of the model."""
+    """True for a call that must run once and in the model's order: one without results, or a collective."""
     if node.op != "call_function" or node.target is operator.getitem:
         return False
     return node.meta.get("val") is None or getattr(node.target, "namespace", "") in COLLECTIVES
 
 
 def _hashable(argument: Any) -> Any:
-    """Return an argument with its type, since 1, 1.0 and True are equal, and so are zeros of both signs."""
+    """Return an argument with its type or repr, so that 1, 1.0 and True differ, and 0.0 and -0.0 too."""
     if isinstance(argument, fx.Node):
         return argument
     if isinstance(argument, tuple | list):
@@ -310,9 +312,10 @@ def _hashable(argument: Any) -> Any:
 
 
 def _clone_mutated(graph: fx.Graph) -> None:
-    """Clone each input that the runtime will write into; all others read the clone.
+    """Clone each input that the runtime writes into, and make all its readers read the clone.
 
-    Clones are ordered by first read: the order of inputs differs under torch.compile, and must not change the graph.
+    Clones are ordered by first read, because the order of inputs differs under torch.compile and must not change the
+    graph.
     """
     output = graph.output_node()
     readers = {node: place for place, node in enumerate(graph.nodes)}
@@ -322,7 +325,7 @@ def _clone_mutated(graph: fx.Graph) -> None:
         return readers[reader], reader.all_input_nodes.index(node)
 
     results = map(origin, output.meta["desc"])
-    mutated = [origin(about.mutated_input) for about in results if isinstance(about, InputMutation)]
+    mutated = [origin(each.mutated_input) for each in results if isinstance(each, InputMutation)]
     inputs = graph.find_nodes(op="placeholder")
     read = [node for node in inputs if node.users and node.meta.get("desc") in mutated]
     place = inputs[-1]
@@ -336,7 +339,7 @@ def _clone_mutated(graph: fx.Graph) -> None:
 
 
 def _locate_views(graph: fx.Graph) -> None:
-    """Store each view where its base is; fake tensors differ if the base was replaced by a clone or by inductor."""
+    """Give each view the storage of its base; they differ in fake tensors if a clone or inductor replaced the base."""
     for node in graph.nodes:
         base = _view_base(node)
         if (
@@ -348,7 +351,7 @@ def _locate_views(graph: fx.Graph) -> None:
 
 
 def _view_base(node: fx.Node) -> fx.Node | None:
-    """Return the argument of which a call is a view, by its schema, or the tuple that it indexes."""
+    """Return the argument whose view a call returns, by its schema, or the tuple that the call indexes."""
     if node.target is operator.getitem:
         return node.args[0]
     schema = schema_of(node.target)
@@ -359,7 +362,7 @@ def _view_base(node: fx.Node) -> fx.Node | None:
 
 
 def read_joint_graph(module: fx.GraphModule, num_forward: int, price: Price) -> Captured:
-    """Return the computation graph of a joint graph from `tidy`, with this number of outputs of the forward part."""
+    """Convert a joint graph from `tidy`, whose first `num_forward` outputs are those of the forward part."""
     rows = _JointRows(module.graph, num_forward)
     for node in module.graph.nodes:
         if node.op in ("placeholder", "get_attr"):
@@ -387,7 +390,7 @@ class _Row:
 
 
 class _JointRows:
-    """Rows of a computation graph: one for each operator that stores something, and the boundary."""
+    """Table rows of a computation graph: one for each operator that stores something, and one for the boundary."""
 
     def __init__(self, joint: fx.Graph, num_forward: int) -> None:
         outputs = list(joint.output_node().args[0])
@@ -399,14 +402,16 @@ class _JointRows:
         self.tensors: list[list[fx.Node]] = []
         self.inputs: list[tuple[fx.Node, int]] = []
         self.tangents: list[fx.Node] = []
-        self.values: dict[fx.Node, tuple[int, ...]] = {}  # values that store each result
+        # Values, and residents, in which each FX result is stored.
+        self.values: dict[fx.Node, tuple[int, ...]] = {}
         self.residents: dict[fx.Node, tuple[int, ...]] = {}
-        self.place: dict[int, tuple[bool, int]] = {}  # by storage: (is resident, id)
+        self.place: dict[int, tuple[bool, int]] = {}  # storage -> (is resident, id)
         self.backward: set[fx.Node] = set()
-        # values without bytes that the next draw or effect reads, so that they keep their order
+        # Values of 0 bytes that the next draw or effect reads: they keep these calls in order.
         self.last_draw: list[int] = []
         self.last_effect: list[int] = []
-        self.boundary: list[int] = []  # the value of the node between forward and backward
+        # Value of 0 bytes that the boundary computes.
+        self.boundary: list[int] = []
 
     def read_input(self, node: fx.Node) -> None:
         if isinstance(node.meta.get("desc"), OUTSIDE):
@@ -419,8 +424,9 @@ class _JointRows:
         self._locate(node)
 
     def read_call(self, node: fx.Node) -> None:
-        """Add a call; a view of a stored result makes no row."""
-        draw = node.meta.get(DRAW, node)  # the draw whose state it reads
+        """Add a row for a call, except for a view of a stored result."""
+        # A read of the generator's state counts as part of its draw.
+        draw = node.meta.get(DRAW, node)
         effect = _is_effect(node)
         ordered = node is not draw or (is_draw(node) and STATE not in node.meta)
         before = (self.last_draw if ordered else []) + (self.last_effect if effect else [])
@@ -467,7 +473,7 @@ class _JointRows:
         return len(self.memory) - 1
 
     def _mark(self) -> int:
-        """Add a value without bytes to the last row."""
+        """Add a value of 0 bytes to the last row."""
         return self._value(0)
 
     def _is_backward(self, x: int) -> bool:
@@ -479,22 +485,23 @@ class _JointRows:
         self.residents[node] = tuple(i for resident, i in places if resident)
 
     def _separate(self) -> None:
-        """Add the boundary of forward and backward once: gradients from outside arrive."""
+        """Add the boundary of forward and backward, once; the gradients of the outputs are its values."""
         if self.boundary:
             return
         if late := [node.name for node in self.forward_outputs if node not in self.values]:
             raise GraphError(
-                "{late}, an output, reads a gradient from outside; return it from another model", late=late[0]
+                "the output {late} depends on a gradient of the model's outputs; return it from another model",
+                late=late[0],
             )
         reads = [x for node in self.forward_outputs for x in self.values[node]] + self.last_draw + self.last_effect
         runs = {self.producer[x] for x in reads}
         for v in reversed(range(len(self.rows))):
             if v in runs:
                 runs |= {self.producer[x] for x in self.rows[v].reads}
-        # a clone that only gradients read must be made before the runtime writes into the input
+        # The boundary reads clones that only gradients read: they must exist before the runtime writes into the input.
         clones = [v for v, row in enumerate(self.rows) if row.operator is not None and ONCE in row.operator.meta]
         reads += [x for v in clones if v not in runs for x in self.values[self.rows[v].operator]]
-        # backward: outputs are no longer needed in the forward part
+        # A backward row, so that outputs are free once the forward part has returned them.
         self._add(_Row(None, reads, [], 0, True, True), [])
         for node in self.tangents:
             for key, size in node.meta[STORAGES]:
@@ -512,7 +519,8 @@ class _JointRows:
         read_indptr, read_indices = from_lists([row.reads for row in self.rows])
         calls = [None if row.operator is None else Call.of_node(row.operator) for row in self.rows]
         compute, workspace, unit = price(calls)
-        for v, row in enumerate(self.rows):  # a draw that reruns holds the state that it restores
+        # A replayed draw stores the current state, to restore it afterwards.
+        for v, row in enumerate(self.rows):
             if row.operator is not None and STATE in row.operator.meta:
                 workspace[v] += sum(size for _, size in row.operator.meta[STATE].meta[STORAGES])
         return ComputationGraph.from_arrays(
@@ -530,7 +538,7 @@ class _JointRows:
         )
 
     def _owners(self) -> list[int]:
-        """Return the forward node of each backward one: the last with the same number on the autograd tape."""
+        """Return the owner of each backward node: the last forward node with the same autograd sequence number."""
         last: dict[int, int] = {}
         owners = []
         for v, row in enumerate(self.rows):
@@ -550,11 +558,11 @@ class _JointRows:
         return Resident([size for _, size in self.inputs], roles, indptr, indices, tuple(names))  # type: ignore[arg-type]
 
     def _resident_names(self) -> list[str]:
-        """Return the model's names of its parameters and buffers, unless an operator has that name."""
-        taken = {_name(node) for node in self.values}
+        """Return the model's names of its parameters and buffers; the FX names if a model's name is not unique."""
+        used = {_name(node) for node in self.values}
         names = [getattr(node.meta.get("desc"), "target", node.name) for node, _ in self.inputs]
-        clear = len(set(names)) == len(names) and taken.isdisjoint(set(names) - {node.name for node, _ in self.inputs})
-        return names if clear else [node.name for node, _ in self.inputs]
+        unique = len(set(names)) == len(names) and used.isdisjoint(set(names) - {node.name for node, _ in self.inputs})
+        return names if unique else [node.name for node, _ in self.inputs]
 
     def _labels(self, unit: str) -> Labels:
         names = [BOUNDARY if row.operator is None else _name(row.operator) for row in self.rows]
@@ -562,12 +570,12 @@ class _JointRows:
         parts = {part for parts in self.tensors for part in parts}
         value_names = {x: _name(parts[0]) for x, parts in enumerate(self.tensors) if parts}
         residents = self._resident_names()
-        made = {row.operator for row in self.rows}
+        operators = {row.operator for row in self.rows}
         views = {}
         for node, stored in self.values.items():
             if (
                 node not in parts
-                and node not in made
+                and node not in operators
                 and node.op == "call_function"
                 and isinstance(node.meta["val"], torch.Tensor)
             ):
@@ -576,7 +584,7 @@ class _JointRows:
 
 
 def _parts(node: fx.Node) -> Iterator[fx.Node]:
-    """Yield the tensors that a call returns: itself, or the items of its tuple."""
+    """Yield the nodes of the tensors that a call returns: the call itself, or the items of its tuple."""
     if isinstance(node.meta.get("val"), torch.Tensor):
         yield node
     else:
@@ -586,13 +594,13 @@ def _parts(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def _name(node: fx.Node) -> str:
-    """Its name, prefixed by the submodule that calls it."""
+    """Name of a node, after the path of the submodule that calls it."""
     return ".".join(filter(None, (module_of(node.meta), node.name)))
 
 
 def _role(node: fx.Node) -> str:
-    about = node.meta.get("desc")
-    return "parameter" if isinstance(about, Parameter) else "state" if isinstance(about, Buffer) else "input"
+    descriptor = node.meta.get("desc")
+    return "parameter" if isinstance(descriptor, Parameter) else "state" if isinstance(descriptor, Buffer) else "input"
 
 
 def _operation(target: Any) -> str:

@@ -1,4 +1,4 @@
-"""Plans of checkpoints per block, run by PyTorch's trainers."""
+"""Plans of activation checkpoints per block, for eager training with PyTorch and its trainers."""
 
 import math
 import os
@@ -41,33 +41,33 @@ from remat_algos.plan.record import COUNT, Entries, check_entries, from_file
 from remat_algos.result import Result
 from remat_algos.wording import format_bytes, labelled, listed, one_line, tabulated
 
-BUDGET = ("memory", "device", "optimizer", "accumulate", "reserve")  # entries of a mapping
+BUDGET = ("memory", "device", "optimizer", "accumulate", "reserve")  # keys of a mapping
 FORMAT, VERSION = "remat-checkpoints", 1
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan(Result):
-    """The treatment of each block of a PyTorch model, for eager training.
+    """The decision on each block of a PyTorch model, for eager training.
 
-    A checkpointed block keeps its inputs and the outputs of its saved operators, and runs again before its first
-    gradient. `plan_checkpoints` makes plans for a budget; plans that are made by hand have no figures.
+    A checkpointed block keeps its inputs and the outputs of its saved operators; before its first gradient it is
+    recomputed. `plan_checkpoints` makes a plan for a budget; a plan written by hand has no figures.
 
     Parameters
     ----------
     treatments : sequence of Treatment
-        By module path, in the order in which the blocks run. Each saved operator is written as the path of its module
-        below the block, the overload, and the number of earlier calls of this overload in the block:
+        By module path, in the order in which the blocks run. A saved operator is written as the path of its module
+        below the block, its overload, and the number of earlier calls of this overload in the block:
         "mlp.up::aten.mm.default#4".
     peak_memory : int, optional
-        Bytes of the predicted peak, parameters and inputs apart.
+        Predicted peak in bytes, without parameters and inputs.
     overhead, bound : int or float, optional
-        Cost beyond one pass, and its lower bound for every schedule within the budget, in the unit of the graph.
+        Cost beyond one pass, and a lower bound on it for every schedule within the budget, in the graph's unit.
     gap : float, optional
-        Distance to the bound, as a share of the bound on the whole cost.
+        Distance to the bound, as a share of the lower bound on the total cost.
     resident_memory : int, optional
-        Bytes besides the peak: parameters, buffers and inputs, or the part of them on one rank.
+        Bytes in addition to the peak: parameters, buffers and inputs, or one rank's part of them.
     report : str
-        Text of `print(plan)`.
+        Text that `print(plan)` prints.
     policy : Policy, optional
         The policy of the captured step, with its graph and its simulation; it is not saved to files.
     captured : EagerCapture, optional
@@ -122,36 +122,36 @@ class CheckpointPlan(Result):
 
     @property
     def limit(self) -> int | None:
-        """The budget in bytes; None without one, or if the plan was read from a file."""
+        """The budget in bytes; None without a budget, or if the plan comes from a file."""
         return None if self.policy is None else self.policy.limit
 
     @checked_arguments
     def apply(self, model: nn.Module) -> "AppliedPlan":
-        """Wrap the forward of each block that is not kept.
+        """Wrap the forward of each block, except those with the decision "keep".
 
-        `remove()` of the result undoes it; so does the end of `with plan.apply(model):`.
-        Blocks are checkpointed whenever gradients are recorded. `torch.compile` and `fully_shard` may come before or
-        after. Copies of the model, and its pickles, have the plan as well; its `state_dict` does not change.
+        `remove()` of the result, or the end of `with plan.apply(model):`, restores the model.
+        Blocks are checkpointed whenever gradients are recorded. `torch.compile` and `fully_shard` may be applied before
+        or after. Copies and pickles of the model keep the plan; its `state_dict` does not change.
 
         Raises
         ------
         PlanError
-            If the model lacks a block or operator of the plan, has a plan already, or its trainer checkpoints it. The
-            model is unchanged then.
+            If the model lacks a block or operator of the plan, already has a plan, or is checkpointed by its trainer.
+            The model is then unchanged.
         """
         modules = dict(model.named_modules())
         missing = [each.name for each in self.treatments if each.name not in modules]
         if missing:
             raise PlanError(
-                "the model has no blocks {missing!l}; plan for this model, and apply the plan to the module that was "
-                "planned, before DistributedDataParallel or other wrappers",
+                "the model has no blocks {missing!l}; make a plan for this model, and apply it to the planned module "
+                "itself, before DistributedDataParallel or other wrappers",
                 missing=missing,
             )
         for name, module in modules.items():
             if getattr(module, "gradient_checkpointing", False):
                 raise PlanError(
-                    "the trainer checkpoints {module!r} already; switch its gradient checkpointing off, or give it "
-                    "plan.kwargs instead of plan.apply(model)",
+                    "the trainer already checkpoints {module!r}; switch off its gradient checkpointing, or pass "
+                    "plan.kwargs to it instead of plan.apply(model)",
                     module=name or type(model).__name__,
                 )
         _check_free(model)
@@ -170,25 +170,25 @@ class CheckpointPlan(Result):
                     )
             if each.decision != KEEP:
                 wrapped.append((block, _wrapped(block, each)))
-        self._warn_of_others(modules)
+        self._warn_of_similar(modules)
         return AppliedPlan(wrapped)
 
-    def _warn_of_others(self, modules: Mapping[str, nn.Module]) -> None:
-        """Warn of modules like the blocks, beside them, that the planned model did not have."""
+    def _warn_of_similar(self, modules: Mapping[str, nn.Module]) -> None:
+        """Warn of siblings of a block, of the same class, that the plan and the captured step do not contain."""
         place = {name: (name.rpartition(".")[0], type(module)) for name, module in modules.items()}
-        known, paths = {each.name for each in self.treatments}, () if self.captured is None else self.captured.paths
-        alike = {place[name] for name in known}
-        known.update(*(accumulate(path.split("."), "{}.{}".format) for path in {*paths}))
-        if others := [name for name in modules if place[name] in alike and name not in known]:
-            words = f"the plan has no blocks {listed(others)}: they keep everything; plan for this model"
+        planned, paths = {each.name for each in self.treatments}, () if self.captured is None else self.captured.paths
+        similar = {place[name] for name in planned}
+        planned.update(*(accumulate(path.split("."), "{}.{}".format) for path in {*paths}))
+        if others := [name for name in modules if place[name] in similar and name not in planned]:
+            words = f"the plan has no blocks {listed(others)}: they keep everything; make a plan for this model"
             warnings.warn(words, stacklevel=3)
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """`gradient_checkpointing_kwargs` of transformers, for a trainer that checkpoints each block in the plan.
+        """Value of transformers' `gradient_checkpointing_kwargs`, for a trainer that checkpoints the plan's blocks.
 
-        Read them again for each model. They contain a function, which cannot be written as JSON: with loggers that
-        write the arguments of the trainer as JSON, such as TensorBoard's, use `plan.apply(model)` instead.
+        Read this property once per model. The value contains a function, which JSON cannot represent: with a logger
+        that writes the trainer's arguments as JSON, such as TensorBoard's, use `plan.apply(model)` instead.
         """
         offloaded = [each.name for each in self.treatments if each.decision == OFFLOAD]
         if offloaded:
@@ -203,23 +203,23 @@ class CheckpointPlan(Result):
     def torchtitan(self) -> RuntimeSetting:
         """Return selectors for torchtitan's `--compile.full_recompute_save_ops`: "layers.*.mlp.up::aten.mm.default".
 
-        A selector saves every call of its overload in the module, and the compiler recomputes only what gradients
-        need: the peak and the overhead are simulated that way.
+        A selector saves every call of its overload in the module, and the compiler recomputes only values that
+        gradients need. Peak and overhead are simulated accordingly.
         """
         return RuntimeSetting.torchtitan(*self._source())
 
     def megatron(self) -> RuntimeSetting:
-        """Return the flags of Megatron-LM (`--recompute-granularity` and more) that are cheapest within the budget."""
+        """Return the cheapest flags of Megatron-LM (`--recompute-granularity` and others) within the budget."""
         return RuntimeSetting.megatron(*self._source())
 
     def jax(self) -> RuntimeSetting:
-        """Return names for `jax.checkpoint_policies.save_only_these_names`, one set for all blocks."""
+        """Return the names for `jax.checkpoint_policies.save_only_these_names`, one set for all blocks."""
         return RuntimeSetting.jax(*self._source())
 
     def _source(self) -> tuple[Policy, EagerCapture]:
         if self.policy is None or self.captured is None:
             raise PlanError(
-                "a plan from a file or made by hand has no graph; call this on the result of plan_checkpoints"
+                "a plan from a file, or written by hand, has no graph; call this on the result of plan_checkpoints"
             )
         return self.policy, self.captured
 
@@ -246,7 +246,7 @@ BLOCK: Entries = {
     "compute": (is_count, COUNT),
     "copies": (lambda entry: _is_number(entry), "a number"),
 }
-"""Entries of the JSON of a plan and of each of its blocks: what they may be."""
+"""Checks of the entries in the JSON of a plan, and of each of its blocks."""
 
 
 @checked_arguments
@@ -265,38 +265,39 @@ def plan_checkpoints(
     link: AnyLink | None = None,
     shards: Mapping[str, int] | None = None,
 ) -> CheckpointPlan:
-    """Plan, within a budget, which blocks of a model are checkpointed and which outputs in them stay saved.
+    """Plan, for a memory budget, which blocks of a model are checkpointed and which of their outputs stay saved.
 
     One training step is captured on fake tensors: nothing is computed, and parameters may be on the device "meta".
-    The plan also works for other batch sizes and lengths; its figures are for this one.
+    The plan can be applied with other batch sizes and sequence lengths, but its figures hold for the captured one.
 
     Parameters
     ----------
     model : torch.nn.Module
-        In the mode in which it trains. If it trains under autocast, call this function under autocast too.
+        Model in its training mode. If it trains under autocast, call this function under autocast too.
     inputs : sequence or mapping
-        Arguments of one call of the model: a sequence by position, or a mapping by name.
+        Arguments of one call of the model: a sequence of positional ones, or a mapping of keywords.
     budget : Budget, int, str or mapping
-        Bytes of the peak, parameters and inputs apart: "20GiB", "50%" of the peak without checkpoints, or "least". With
-        {"device": "24GiB", "optimizer": "adamw"} parameters, inputs and the states of the optimizer count too;
-        "accumulate" counts gradients of earlier batches, and "reserve" keeps bytes free.
+        Limit of the peak, without parameters and inputs: bytes, "20GiB", "50%" of the peak without checkpoints, or
+        "least", the lowest possible. {"device": "24GiB", "optimizer": "adamw"} limits the whole device: parameters,
+        inputs and optimizer states count too. "accumulate": true adds the gradients of earlier batches; "reserve"
+        keeps that many bytes free.
     keywords : mapping, optional
-        Arguments by name, in addition to a sequence.
+        Keyword arguments, in addition to a sequence.
     blocks : str or sequence of str, optional
-        Module paths such as "model.layers.*". By default the layers that trainers of transformers checkpoint, else the
-        entries of lists of modules and the modules next to them: of nested lists, the depth with the lowest peak.
-        "layers.*|layers.*.mlp" captures and plans once for each pattern, and returns the cheapest plan.
+        Module paths such as "model.layers.*". By default the layers that trainers of transformers checkpoint; if there
+        are none, the entries of lists of modules and the modules next to them, at the depth of nested lists with the
+        lowest peak. "layers.*|layers.*.mlp" plans once for each pattern and returns the cheapest plan.
     loss : callable, optional
-        Called with the model's result, returns a scalar; by default the result itself or its entry `loss`.
+        Function from the model's result to a scalar; by default the result itself or its entry `loss`.
     on : torch.device or str, optional
-        Where the step runs; "cuda" needs no GPU. By default where the tensors are.
+        Device for which the step is captured; "cuda" needs no GPU. By default the device of the tensors.
     cost, device, workspace
         As for `capture`.
     link : Link, Device, str, path or mapping, optional
-        The inputs of blocks may also be stored on the host over this link, as for `remat_algos.solve`.
+        Link to the host, as for `remat_algos.solve`; inputs of blocks may then be offloaded too.
     shards : mapping, optional
-        {"world": 8} plans for one of 8 ranks of `fully_shard`, applied to each block and to the model: a rank has its
-        shard of parameters and gradients, and at most two blocks with all of their parameters.
+        {"world": 8} plans for one of 8 ranks if `fully_shard` is applied to each block and to the model: a rank stores
+        its shard of parameters and gradients, and all parameters of at most two blocks at a time.
 
     Returns
     -------
@@ -305,11 +306,11 @@ def plan_checkpoints(
     Raises
     ------
     GraphError
-        If the result is no loss, or a parameter would have no gradient.
+        If the result is not a loss, or a parameter would get no gradient.
     PlanError
-        If the model has a plan already, no block matches, or none can be checkpointed.
+        If the model already has a plan, no module matches `blocks`, or no block can be checkpointed.
     BudgetError
-        If no plan fits. The error gives the lowest peak found, and why some blocks can only be kept.
+        If no plan fits. The message has the lowest peak found and the reasons why blocks can only be kept.
 
     Examples
     --------
@@ -325,8 +326,8 @@ def plan_checkpoints(
     if isinstance(blocks, str) and "|" in blocks:
         plan = partial(plan_checkpoints, model, inputs, budget, keywords=keywords, loss=loss, on=on, cost=cost)
         plan = partial(plan, device=device, workspace=workspace, link=link, shards=shards)
-        found: CheckpointPlan = cheapest(partial(plan, blocks=cut.strip()) for cut in blocks.split("|"))
-        return found
+        best: CheckpointPlan = cheapest(partial(plan, blocks=cut.strip()) for cut in blocks.split("|"))
+        return best
     _check_free(model)
     world = 1 if shards is None else shards.get("world")
     if not is_count(world) or not world or set(shards or ()) - {"world"}:
@@ -336,16 +337,18 @@ def plan_checkpoints(
     captured = _by_default(model, capture) if blocks is None else capture(blocks=blocks)
     cut = _with_refusals(model, captured, link is not None)
     if captured.checkpoints and (cut.trigger < 0).all():
-        raise PlanError("the model checkpoints these blocks itself; switch its own checkpoints off to plan them")
+        raise PlanError("the model already checkpoints these blocks itself; switch that off to plan them")
     rank = _Rank.of(model, captured.graph, cut.names, world)
     limits, states, reserve = _limits(budget, captured.graph)
     graph = rank.graph(captured.graph)
     if limits.device is not None:
-        beside = reserve + -(-states // rank.world) + rank.extra
-        if beside > byte_limit(limits.device):
-            template = "the device budget {device} is less than parameters, inputs and states, {reached!b}; give more"
-            raise BudgetError(template, beside, beside, [], device=limits.device)
-        limits = replace(limits, device=byte_limit(limits.device) - beside + graph.resident_memory)
+        unplanned = reserve + -(-states // rank.world) + rank.extra
+        if unplanned > byte_limit(limits.device):
+            template = (
+                "the device budget {device} is below parameters, inputs and optimizer states, {reached!b}; give more"
+            )
+            raise BudgetError(template, unplanned, unplanned, [], device=limits.device)
+        limits = replace(limits, device=byte_limit(limits.device) - unplanned + graph.resident_memory)
     policy = _within(partial(plan_policy, graph, blocks=cut, link=link, holds=captured.holds), limits, captured)
     stashed = captured.stashed(policy.treatments)
     lines = labelled([*policy.figures(stashed), *rank.rows(), *_notes(cut, captured.notes, stashed)])
@@ -363,21 +366,21 @@ def plan_checkpoints(
 
 
 def _within(plan: Callable[[Any], Policy], limits: Budget, captured: EagerCapture) -> Policy:
-    """Return the policy within limits, or with the lowest peak; states that checkpoints stash count in its peak."""
+    """Return a policy within limits, counting generator states that checkpoints stash; BudgetError if none fits."""
     policy = None
     try:
         policy = plan(limits)
         if policy.limit is None or policy.peak_memory + captured.stashed(policy.treatments) <= policy.limit:
             return policy
-        left = policy.limit - captured.stashed([Treatment("", OFFLOAD)] * len(policy.treatments))
-        return replace(plan(max(left, 0)), limit=policy.limit)
+        remaining = policy.limit - captured.stashed([Treatment("", OFFLOAD)] * len(policy.treatments))
+        return replace(plan(max(remaining, 0)), limit=policy.limit)
     except BudgetError as error:
         limit: int = error.fields["limit"] if policy is None else policy.limit or 0
         lowest = plan("least")
         reached = lowest.peak_memory + captured.stashed(lowest.treatments)
         if reached <= limit:
             return replace(lowest, limit=limit)
-        failed = BudgetError(
+        failure = BudgetError(
             "no plan of checkpoints has a peak of at most {limit!b}; the lowest found is {reached!b}",
             reached=reached,
             lower_bound=error.lower_bound,
@@ -387,15 +390,15 @@ def _within(plan: Callable[[Any], Policy], limits: Budget, captured: EagerCaptur
         )
         blocks = lowest.blocks
         if blocks is not None and blocks.refusals:
-            failed = extended(
-                failed,
+            failure = extended(
+                failure,
                 "",
                 "; {count} of {blocks} blocks can only be kept: {reasons!w}",
                 count=len(blocks.refusals),
                 blocks=len(blocks),
                 reasons="; ".join(dict.fromkeys(blocks.refusals.values())),
             )
-        raise failed from error
+        raise failure from error
 
 
 def _notes(blocks: Blocks, notes: Sequence[str], stashed: int) -> Iterator[tuple[str, str]]:
@@ -404,38 +407,41 @@ def _notes(blocks: Blocks, notes: Sequence[str], stashed: int) -> Iterator[tuple
         yield "refused", f"{listed(names)}: {reason}"
     yield from (("note", each) for each in notes)
     if stashed:
-        yield "states", f"{format_bytes(stashed)} of the peak are states of the random generator that checkpoints stash"
+        yield "states", f"{format_bytes(stashed)} of the peak are states of the random generator, saved by checkpoints"
 
 
 def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
-    """Return treatments whose saved operators are selectors, without operators that PyTorch cannot save."""
-    node, found = {name: v for v, name in enumerate(captured.graph.node_names())}, []
+    """Return the treatments with saved operators written as selectors; PyTorch cannot save some, which are omitted."""
+    node, selected = {name: v for v, name in enumerate(captured.graph.node_names())}, []
     loads = set(policy.simulation.schedule.loads[:, 1].tolist())
     for each, arguments in zip(policy.treatments, captured.arguments, strict=True):
         nodes = [node[f"{each.name}.{name}"] for name in each.saved]
         nodes = [v for v in nodes if savable(captured.overloads[v])]
         saved = tuple(operator_of(captured, each.name, v) + f"#{captured.counts[v]}" for v in nodes)
-        away = each.decision == OFFLOAD
-        inputs = tuple(name for x, names in arguments.items() if away and x in loads for name in names)
-        found.append(replace(each, saved=saved, inputs=inputs))
-    return tuple(found)
+        offloads = each.decision == OFFLOAD
+        inputs = tuple(name for x, names in arguments.items() if offloads and x in loads for name in names)
+        selected.append(replace(each, saved=saved, inputs=inputs))
+    return tuple(selected)
 
 
 def _by_default(model: nn.Module, capture: Callable[..., EagerCapture]) -> EagerCapture:
-    """Return the capture with the blocks of the lowest estimated peak; a third lower than a trainer's own blocks."""
+    """Capture with the blocks of the lowest estimated peak; against a trainer's own blocks, others need < 2/3 of it."""
     marked = [name for name, each in model.named_modules() if hasattr(type(each), "gradient_checkpointing")]
     layers = [name for name in marked if not any(each.startswith(f"{name}.") for each in marked)]
-    found = [layers, *(list(_entries("", model, depth, layers)) for depth in (1, 0, 2, 3))]
-    if not layers and len(found[1]) < 3:  # too coarse
-        found.append([p for p, _ in model.named_modules() if p and p.rpartition(".")[0] in (found[1] or [""])])
-    cuts = [list(each) for each in dict.fromkeys(map(tuple, found)) if each] or [[]]
+    candidates = [layers, *(list(_entries("", model, depth, layers)) for depth in (1, 0, 2, 3))]
+    # Two blocks or fewer are too coarse: add a choice with their children.
+    if not layers and len(candidates[1]) < 3:
+        candidates.append(
+            [p for p, _ in model.named_modules() if p and p.rpartition(".")[0] in (candidates[1] or [""])]
+        )
+    cuts = [list(each) for each in dict.fromkeys(map(tuple, candidates)) if each] or [[]]
     captured = capture(blocks=cuts[0])
     peaks = [_lowest_peak(captured, each) / (1.5 if each == layers else 1) for each in cuts]
     return capture(blocks=cuts[best]) if (best := peaks.index(min(peaks))) else captured
 
 
 def _entries(path: str, module: nn.Module, depth: int, layers: Sequence[str]) -> Iterator[str]:
-    """Yield the outermost modules of several operators, below up to `depth` lists of modules."""
+    """Yield paths of blocks: entries of lists of modules and composite modules, through up to `depth` nested lists."""
     lists, uncalled = _is_stack(module), type(module).forward is nn.Module.forward
     for name, child in module.named_children():
         inside = f"{path}.{name}".lstrip(".")
@@ -450,14 +456,14 @@ def _entries(path: str, module: nn.Module, depth: int, layers: Sequence[str]) ->
 
 
 def _is_stack(module: nn.Module) -> bool:
-    """True for lists of modules, not for sequences of single operators."""
+    """True for a list or sequence of composite modules, False for a sequence of single operators."""
     entries = [each for each in module.children() if list(each.parameters())]
     several = any(type(each).__module__[:8] != "torch.nn" or list(each.children()) for each in entries)
     return isinstance(module, nn.ModuleList | nn.ModuleDict | nn.Sequential) and several
 
 
 def _lowest_peak(captured: EagerCapture, cut: Sequence[str]) -> float:
-    """Estimate the peak if all modules of a cut run again; infinite if some run side by side, as experts do."""
+    """Estimate the peak if all blocks of a cut are recomputed; infinite if some run in parallel, as experts do."""
     graph, outside = captured.graph, len(cut)
     refused = [f"{captured.blocks.names[b]}." for b in captured.blocks.refusals]
     number = {name: b for b, name in enumerate(cut) if not f"{name}.".startswith(tuple(refused))}
@@ -466,29 +472,26 @@ def _lowest_peak(captured: EagerCapture, cut: Sequence[str]) -> float:
     last = np.zeros(outside + 1, np.int64)
     np.maximum.at(last, block, depths(graph.read_indptr, graph.read_indices, graph.producer))
     ends = [(name.rpartition(".")[0], at) for name, at in zip(cut, last.tolist(), strict=False) if at]
-    made, read, reader = block[graph.producer], graph.read_indices, np.repeat(block, np.diff(graph.read_indptr))
+    computed_in, read, reader = block[graph.producer], graph.read_indices, np.repeat(block, np.diff(graph.read_indptr))
     saved = np.isin(np.arange(graph.n_values), captured.holds.saved[0])
-    stays = saved & (made == outside)
-    stays[read[(reader < outside) & (reader != made[read])]] = True
-    live = np.cumsum(graph.memory * stays) + np.bincount(made, graph.memory * (saved & ~stays))[made]
+    stays = saved & (computed_in == outside)
+    stays[read[(reader < outside) & (reader != computed_in[read])]] = True
+    live = np.cumsum(graph.memory * stays) + np.bincount(computed_in, graph.memory * (saved & ~stays))[computed_in]
     peak = live[graph.forward[graph.producer]].max() + outside * captured.state
     return math.inf if len(set(ends)) < len(ends) else int(peak)
 
 
 def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> Blocks:
-    """Return the blocks with a refusal for each that changes a buffer, except the statistics of batch norms.
-
-    If inputs may be offloaded, blocks that use a tensor which is none of their arguments are refused too.
-    """
+    """Return the blocks, refusing those that change a buffer; with `offloads` those that use other tensors too."""
     graph, blocks, refusals = captured.graph, captured.blocks, dict(captured.blocks.refusals)
-    away = offloaded(graph, blocks, [OFFLOAD] * len(blocks), EAGER)
+    loaded = offloaded(graph, blocks, [OFFLOAD] * len(blocks), EAGER)
     for b, members in enumerate(blocks.members):
         for v in members[graph.once[members]].tolist():
             norm = isinstance(model.get_submodule(captured.paths[v]), NORMS)
             if not savable(captured.overloads[v]) and not norm:
-                refusals.setdefault(b, "it changes a buffer in place, which a second run would change again")
-        if offloads and not captured.arguments[b].keys() >= set(away[b].tolist()):
-            refusals.setdefault(b, "it uses a tensor that is none of its arguments, and only these can be offloaded")
+                refusals.setdefault(b, "it changes a buffer in place, and recomputing it would change that again")
+        if offloads and not captured.arguments[b].keys() >= set(loaded[b].tolist()):
+            refusals.setdefault(b, "it uses a tensor that is not one of its arguments; only arguments are offloaded")
     return replace(blocks, refusals=refusals)
 
 
@@ -499,7 +502,7 @@ def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
     options = dict(budget) if isinstance(budget, Mapping) else {"memory": budget}
     if not options.keys() & {"memory", "device"} or options.keys() - BUDGET:
         raise ArgumentError(
-            "budget has the entries {given!l}; give memory or device, and no others than {known!l}",
+            "budget has the entries {given!l}; give memory or device, and only entries from {known!l}",
             given=list(options) or ["none"],
             known=list(BUDGET),
         )
@@ -509,14 +512,14 @@ def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
     check_reserved(limits, optimizer, accumulate, reserve)
     if optimizer is not None and limits.device is None:
         raise ArgumentError(
-            "optimizer {optimizer!r} is for a device budget; give device too, such as 16GiB", optimizer=optimizer
+            "optimizer {optimizer!r} needs a device budget; give device too, such as 16GiB", optimizer=optimizer
         )
     return limits, kept_bytes(graph, optimizer, accumulate), byte_limit(reserve)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """Bytes besides the activations: of one rank of `fully_shard`, or of the only process."""
+    """Bytes in addition to activations, on one rank of `fully_shard` or in the only process."""
 
     world: int
     inputs: int
@@ -549,20 +552,20 @@ class _Rank:
         return self.inputs + self.parameters + self.gathered + self.gradients
 
     def graph(self, graph: ComputationGraph) -> ComputationGraph:
-        """Return the graph in which gradients have the size of the shards of the rank."""
+        """Return the graph with gradients as large as the rank's shards."""
         if self.world == 1:
             return graph
         gradients = graph.output & ~graph.forward[graph.producer]
         return graph.with_costs(memory=np.where(gradients, -(-graph.memory // self.world), graph.memory))
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yield label and text of the lines of a report."""
+        """Yield (label, text) of the report's lines."""
         parts = [f"inputs {format_bytes(self.inputs)}"]
         if self.world > 1:
-            parts += [f"two gathered blocks and parameters outside of blocks {format_bytes(self.gathered)}"]
+            parts += [f"two gathered blocks, and parameters outside of blocks, {format_bytes(self.gathered)}"]
             parts += [f"their gradients before reduction {format_bytes(self.gradients)}"]
         what = "parameters" if self.world == 1 else f"1 of {self.world} shards of the parameters"
-        yield "apart", f"{what} {format_bytes(self.parameters)}, {', '.join(parts)}"
+        yield "not in peak", f"{what} {format_bytes(self.parameters)}, {', '.join(parts)}"
 
 
 @checked_arguments
@@ -588,7 +591,7 @@ def load_checkpoints(path: str | os.PathLike[str]) -> CheckpointPlan:
 
 
 class AppliedPlan:
-    """A plan that is applied to a model, until `remove()` or the end of a `with` block."""
+    """A plan applied to a model, until `remove()` or the end of a `with` block."""
 
     def __init__(self, blocks: Sequence[tuple[nn.Module, partial[Any]]]) -> None:
         self._blocks = [(block, wrapped, block.__dict__.get("forward")) for block, wrapped in blocks]
@@ -596,7 +599,7 @@ class AppliedPlan:
             block.forward = wrapped
 
     def remove(self) -> None:
-        """Restore the forward of each block. PlanError, with nothing changed, if another one has replaced ours."""
+        """Restore the forward of each block; PlanError, with nothing changed, if a forward was replaced meanwhile."""
         for block, wrapped, _ in self._blocks:
             if block.__dict__.get("forward") is not wrapped:
                 raise PlanError(
@@ -616,7 +619,6 @@ class AppliedPlan:
         try:
             self.remove()
         except PlanError:
-            # An error inside the `with` block must not be hidden by this one.
             if error[0] is None:
                 raise
 
@@ -631,17 +633,17 @@ def _check_free(model: nn.Module) -> None:
     for name, module in model.named_modules():
         forward = module.__dict__.get("forward")
         if isinstance(forward, partial) and forward.func is run_block:
-            raise PlanError("block {block!r} has a plan already; remove that first", block=name)
+            raise PlanError("block {block!r} already has a plan; remove that first", block=name)
 
 
 def _parsed(operator: str) -> tuple[str, str, int]:
-    """Return the module path, the overload and the number of earlier calls of a saved operator."""
+    """Split a saved operator into module path, overload and number of earlier calls."""
     path, _, rest = operator.partition("::")
     overload, _, place = rest.partition("#")
     if overload.count(".") != 2 or not place.isdecimal():
         raise PlanError(
-            'saved operator {operator!r} is not like "mlp.up::aten.mm.default#4": path below the block, overload, '
-            "number of its earlier calls",
+            'saved operator {operator!r} does not look like "mlp.up::aten.mm.default#4": path below the block, '
+            "overload, number of its earlier calls",
             operator=operator,
         )
     return path, overload, int(place)
@@ -652,7 +654,7 @@ def _saved(treatment: Treatment) -> Saved:
 
 
 def _loaded(record: Mapping[str, Any]) -> CheckpointPlan:
-    """Return the plan of a record; PlanError if an entry is missing or of the wrong kind."""
+    """Build the plan of a record; PlanError if an entry is missing or has a wrong type."""
     if record.get("format") != FORMAT or record.get("version") != VERSION:
         raise PlanError("not a plan of checkpoints of version {version}", version=VERSION)
     check_entries(record, ENTRIES, "the plan")

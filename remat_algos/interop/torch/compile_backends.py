@@ -1,6 +1,6 @@
-"""Backends of torch.compile that run graphs within a budget: eager, inductor, and a partition function.
+"""Backends of torch.compile that keep graphs within a budget: eager, inductor, and a partition function.
 
-Inductor fuses and reorders: predictions are not bounds there, and peaks are measured.
+Inductor fuses and reorders operators, so a prediction is not an upper limit there and peaks are measured.
 """
 
 from collections import OrderedDict
@@ -31,7 +31,7 @@ from remat_algos.interop.torch.storages import allocator_peak
 from remat_algos.ir.budget import Amount, Budget
 
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
-_latest: list["TorchBackend"] = []  # the model of the backend "remat" that was called last
+_latest: list["TorchBackend"] = []  # of the last called model
 
 
 class TorchBackend:
@@ -39,14 +39,14 @@ class TorchBackend:
 
     def __init__(self, partitioner: Partitioner) -> None:
         self.partitioner = partitioner
-        self.__name__ = "remat"  # its name in PyTorch's messages
+        self.__name__ = "remat"  # PyTorch's messages print this name
 
     def __repr__(self) -> str:
         return f"backend({str(self.partitioner.request.budget)!r}; {len(self.reports)} graphs)"
 
     @property
     def reports(self) -> list[GraphReport]:
-        """One per graph and shape, in the order of compilation."""
+        """One report per graph and shape, in the order of compilation."""
         return self.partitioner.reports
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
@@ -70,9 +70,10 @@ class TorchBackend:
 
 
 class InductorPartitioner(CustomPartitioner):
-    """A partitioner for inductor: its configuration's `custom_partitioner_fn`.
+    """A partitioner for inductor's option `custom_partitioner_fn`.
 
-    Random operators run once: inductor has its own generators. Graphs that write into their inputs are refused.
+    Random operators are not recomputed, because inductor has its own generators. Graphs that write into their inputs
+    are refused.
 
     Parameters
     ----------
@@ -82,19 +83,19 @@ class InductorPartitioner(CustomPartitioner):
     Attributes
     ----------
     reports : list of GraphReport
-        Reports on the plans; inductor's own peaks differ.
+        Reports on the plans; peaks with inductor differ.
     """
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
         if options.get("rng", "once") != "once":
-            raise ArgumentError('inductor replays no random operators; leave rng out, or give "once"')
+            raise ArgumentError('inductor cannot replay random operators; remove rng, or give "once"')
         if options.get("link") is not None:
-            raise ArgumentError("inductor reorders operators, so copies would not hide behind them; leave the link out")
+            raise ArgumentError("inductor reorders operators, so copies would not overlap with them; remove the link")
         self.partitioner = Partitioner(TrainingRequest.of(budget, **{**options, "rng": "once"}))
 
     @property
     def reports(self) -> list[GraphReport]:
-        """The reports on the plans."""
+        """Reports on the plans."""
         return self.partitioner.reports
 
     def __call__(
@@ -106,21 +107,22 @@ class InductorPartitioner(CustomPartitioner):
             op="call_function", target=torch.ops.aten.copy_.default
         ):
             raise BackendError(
-                "the model writes into its buffers, which inductor does within the graph; "
-                'leave {"compiler": "inductor"} out'
+                "the model writes into its buffers, which inductor does inside the graph; "
+                'remove {"compiler": "inductor"}'
             )
         return self.partitioner(gm, joint_inputs, **known)
 
     def uuid(self) -> None:
-        """None: modules compiled with a plan are not cached."""
+        """Return None: inductor must not cache modules compiled with a plan."""
 
     def __deepcopy__(self, memo: object) -> "InductorPartitioner":
-        return self  # inductor copies its configuration; the reports are to stay in one place
+        # Inductor copies its configuration, but all reports must be collected in this object.
+        return self
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One limit and its measured result, in bytes."""
+    """A limit, with the predicted and the measured peak, in bytes."""
 
     limit: int
     predicted: int
@@ -128,7 +130,7 @@ class Attempt:
 
 
 class InductorBackend(TorchBackend):
-    """A backend of torch.compile: inductor, with the joint graph split by our plans; random numbers stay the same."""
+    """A backend of torch.compile: inductor with joint graphs split by plans; random numbers equal eager PyTorch's."""
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
         self._splitter = InductorPartitioner(budget, **options)
@@ -145,17 +147,17 @@ class InductorBackend(TorchBackend):
         ):
             return compile_fx(module, inputs)
 
-    def fit(self, step: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[Attempt]:
-        """Measure a training step, and plan for lower limits until it is within the budget; keep the last attempt.
+    def fit(self, step: Callable[[], Any], present: Iterable[torch.Tensor]) -> list[Attempt]:
+        """Measure a training step and plan it for ever lower limits, until it is within the budget.
 
-        `known` tensors, such as parameters and inputs, are not counted. All that torch.compile has compiled in this
-        process is discarded and compiled again when called. BackendError if the step stays above the budget.
+        Tensors in `present`, such as parameters and inputs, are not counted. Everything that torch.compile has compiled
+        in this process is discarded, and compiled again when called. BackendError if the step stays above the budget.
         """
-        present, attempts = list(known), list[Attempt]()
+        present, attempts = list(present), list[Attempt]()
         for _ in range(tuning.ATTEMPTS):
             self.reports.clear()
             torch.compiler.reset()
-            step()  # compiles
+            step()  # the first step compiles
             attempts.append(Attempt(self._limit(), self.reports[-1].whole, allocator_peak(step, present)))
             target, last = attempts[0].limit, attempts[-1]
             if last.measured <= target:
@@ -163,20 +165,20 @@ class InductorBackend(TorchBackend):
             lower = min(last.limit, last.predicted) * target // last.measured
             self.partitioner.request = replace(self.partitioner.request, budget=lower)
         raise BackendError(
-            "inductor allocates {measured:,} bytes of {target:,} after {attempts} plans; give a larger budget",
+            "inductor allocates {measured:,} bytes, more than {target:,}, after {attempts} plans; give a larger budget",
             measured=last.measured,
             target=target,
             attempts=tuning.ATTEMPTS,
         )
 
     def _limit(self) -> int:
-        """Bytes for all graphs together; a share needs a single graph."""
+        """Limit in bytes for all graphs together; a budget that is a share needs a single graph."""
         request = self.partitioner.request
         memory = None if request.is_share else Budget.of(request.budget).memory
         if isinstance(memory, int):
             return memory
         if len(self.reports) > 1:
-            raise BackendError("the model has several graphs; give the budget in bytes to fit all of them together")
+            raise BackendError("the model has several graphs; give one budget in bytes for all of them")
         limit = self.reports[0].plan.limit
         return self.reports[0].plan.peak_memory if limit is None else limit
 
@@ -189,9 +191,10 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
     ----------
     budget : Budget, int or str
         Limit of the peak: bytes, "8GiB", or "50%" of each graph's own peak without rematerialization. Parameters,
-        buffers and inputs are not counted. Bytes are for all graphs of the model together.
+        buffers and inputs are not counted. A number of bytes applies to all graphs of the model together.
     compiler : {"eager", "inductor"}
-        Compiler of the modules. Inductor fuses and reorders: the prediction is not a bound there, and `fit` measures.
+        Compiler of the planned modules. Inductor fuses and reorders operators, so a prediction is not an upper limit;
+        its method `fit` measures and corrects.
     **options
         `solver`, `effort`, `rng`, `cost`, `device`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`,
         `link`, `recurrent`: see `TrainingRequest`.
@@ -204,7 +207,7 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
     Raises
     ------
     TypeError, ValueError
-        If an option is unknown or the budget invalid.
+        If an option is unknown or the budget is invalid.
 
     Examples
     --------
@@ -227,27 +230,28 @@ def remat(
 ) -> Callable[..., Any]:
     """Compile a graph for `torch.compile(model, backend="remat", options={"budget": "8GiB"}, dynamic=False)`.
 
-    Options are those of `backend`; `device` instead of `budget`, in bytes, limits peak and residents together.
+    The options are those of `backend`. `device`, bytes given instead of `budget`, limits peak and residents together.
     """
     return _backend_by(options)(module, inputs)
 
 
 def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
-    """Return the backend of these options: the same for the same object."""
-    known = _partitioners.get(id(options))
-    if known is None:
-        known = (options or {}, _backend_of(dict(options or {})))
-        _partitioners[id(options)] = known  # keeps the options alive: their id stays unique
+    """Return the backend for an options object; the same object gets the same backend."""
+    entry = _partitioners.get(id(options))
+    if entry is None:
+        # The entry keeps the options alive, so that no other object gets their id.
+        entry = (options or {}, _backend_of(dict(options or {})))
+        _partitioners[id(options)] = entry
         if len(_partitioners) > 64:
             _partitioners.popitem(last=False)
-    return known[1]
+    return entry[1]
 
 
-def _watcher(called: Any, options: Mapping[str, Any] | None, model: Any) -> Callable[[], Callable[[], None]] | None:
-    """Return the function that watches calls of a model compiled by a backend; None for backends without our plans."""
+def _monitor_of(called: Any, options: Mapping[str, Any] | None, model: Any) -> Callable[[], Callable[[], None]] | None:
+    """Return a function that monitors calls of a model compiled by a backend; None for a backend without plans."""
     named = _backend_by(options) if called is remat else None
     plans = getattr(named or called, "partitioner", None) or keywords_of(called).get("partition_fn")
-    partitioner = getattr(plans, "partitioner", plans)  # inductor's
+    partitioner = getattr(plans, "partitioner", plans)  # InductorPartitioner wraps its partitioner
     if not isinstance(partitioner, Partitioner):
         return None
 
@@ -259,24 +263,24 @@ def _watcher(called: Any, options: Mapping[str, Any] | None, model: Any) -> Call
     return monitor
 
 
-at_compiled_calls(_watcher)
+at_compiled_calls(_monitor_of)
 
 
 def reports() -> list[GraphReport]:
-    """Reports on the graphs of the model of `torch.compile(model, backend="remat")` that was called last.
+    """Return the reports on the graphs of the model with `backend="remat"` that was called last.
 
     Raises
     ------
     GraphError
-        If there is none: torch.compile captures graphs at the first call, and nothing of some models.
+        If there is no report: torch.compile captures graphs at the first call, and none of some models.
     """
     planned = _latest[0].reports if _latest else []
     if not planned:
         parts = [part.with_remedy() for part in _latest[0].partitioner.parts.values()] if _latest else []
-        left_out = f"; it left out: {'; '.join(parts)}" if parts else ""
+        unplanned = f"; it did not capture: {'; '.join(parts)}" if parts else ""
         raise GraphError(
-            'torch.compile has given no graph to the backend "remat"; call the model first{left_out!w}',
-            left_out=left_out,
+            'torch.compile has passed no graph to the backend "remat"; call the model first{unplanned!w}',
+            unplanned=unplanned,
         )
     return planned
 
@@ -291,10 +295,10 @@ def _backend_of(options: dict[str, Any]) -> Any:
 
 @checked_arguments
 def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
-    """Return a partition function for AOTAutograd, for custom backends.
+    """Return a partition function of AOTAutograd, for a custom backend.
 
-    PyTorch's own decompositions of nn.GRU, nn.RNN and nn.LSTM leave out the dropout between layers; a backend that
-    captures these must take that into account. One that gives a link must run the modules call by call, in their order.
+    PyTorch's own decompositions of nn.GRU, nn.RNN and nn.LSTM omit the dropout between layers; a backend that captures
+    these modules must take that into account. With a link, the backend must run the modules call by call, in order.
 
     Parameters
     ----------
@@ -304,6 +308,6 @@ def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
     Returns
     -------
     Partitioner
-        Called with `(joint, inputs, *, num_fwd_outputs, ...)` it gives the forward and the backward module.
+        Callable that takes `(joint, inputs, *, num_fwd_outputs, ...)` and returns the forward and backward modules.
     """
     return Partitioner(TrainingRequest.of(budget, **options))

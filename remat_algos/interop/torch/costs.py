@@ -1,4 +1,4 @@
-"""Costs of operators, by counting, or by running each separately."""
+"""Costs of operators, from counts of FLOPs and bytes or from timing each operator."""
 
 import statistics
 import time
@@ -20,12 +20,12 @@ from remat_algos.interop.torch.storages import allocator_peak, tensors
 from remat_algos.ir.arrays import Int64
 
 PROFILE = "profile"
-_probed: dict[Any, tuple[int, int]] = {}  # signature: ns, bytes of workspace
+_probed: dict[Any, tuple[int, int]] = {}  # signature -> (ns, workspace bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A tensor without its numbers."""
+    """Shape, strides, dtype and device of a tensor, without its elements."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -34,7 +34,7 @@ class Layout:
 
     @classmethod
     def of(cls, arguments: Any) -> Any:
-        """Return arguments or results with a layout instead of each tensor."""
+        """Replace each tensor in arguments or results by its layout."""
         if isinstance(arguments, torch.Tensor):
             return cls(tuple(arguments.shape), arguments.stride(), arguments.dtype, arguments.device)
         if isinstance(arguments, tuple | list):
@@ -46,14 +46,12 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an operator with what its price depends on; it refers to no tensors."""
+    """A call of an operator with everything that determines its cost, but without references to tensors."""
 
     operator: Any
-    # Positional arguments, those by name, and the device.
-    arguments: tuple[Any, Any, torch.device]
+    arguments: tuple[Any, Any, torch.device]  # positional arguments, keyword arguments, device
     flops: int
     bytes_moved: int
-    # Elements and dtype of the first result, 0 and "" without one.
     size: int
     dtype: str
 
@@ -61,8 +59,8 @@ class Call:
     def of(cls, operator: Any, args: Any, kwargs: Any, result: Any) -> "Call":
         count = flop_registry.get(getattr(operator, "overloadpacket", None))
         flops = 0 if count is None else int(count(*args, **kwargs, out_val=result))
-        given = {id(each): each for each in tensors((args, kwargs))}
-        present = [*tensors(result), *given.values()]
+        inputs = {id(each): each for each in tensors((args, kwargs))}
+        present = [*tensors(result), *inputs.values()]
         moved = sum(int(each.numel()) * each.itemsize for each in present)
         first = next(tensors(result), None)
         device = present[0].device if present else torch.device("cpu")
@@ -78,10 +76,10 @@ class Call:
 def price(
     calls: list[Call | None], cost: Cost, workspace: bool, device: AnyDevice | None = None
 ) -> tuple[Int64, Int64, str]:
-    """Compute and workspace of operators, and the unit of compute; None stands for a node without an operator.
+    """Compute and workspace of each call, and the unit of compute; None, a node without an operator, costs nothing.
 
-    "profile", as cost or device, is the median of three runs, in ns. With `workspace` each kind of call runs once, to
-    measure its bytes beyond its results.
+    "profile", as cost or device, means the median time of three runs, in ns. With `workspace`, each kind of call runs
+    once to measure its bytes in addition to its results.
     """
     if device == PROFILE:
         cost, device = PROFILE, None
@@ -98,17 +96,17 @@ def price(
 
 
 def check_times(cost: Cost, device: AnyDevice | None) -> None:
-    """Raise ValueError if costs are not times, which a link needs."""
+    """Raise ValueError if costs are not times of a known device, which a link needs."""
     if device is None and isinstance(cost, str) and cost != PROFILE:
         raise ArgumentError(
-            'a link needs costs that are times of your device, and cost "{cost}" without a device gives none; give'
-            ' device= a name such as "h100-sxm", a file of `remat calibrate`, or "profile", which times operators here',
+            'a link needs costs that are times on your device, but cost "{cost}" without a device is not; give device= '
+            'a name such as "h100-sxm", a file of `remat calibrate`, or "profile", which times operators here',
             cost=cost,
         )
 
 
 def probe(call: Call) -> tuple[int, int]:
-    """Time in ns of a call on tensors of the same shapes, and its bytes beyond the results; equal calls run once."""
+    """Measure a call on tensors of the same shapes: ns, and bytes in addition to the results; equal calls run once."""
     if not isinstance(call.operator, Operator):
         return 0, 0
     signature = str(call.operator), repr(call.arguments)
@@ -117,7 +115,7 @@ def probe(call: Call) -> tuple[int, int]:
             args, kwargs, device = map(_numbers, call.arguments)
             try:
                 _probed[signature] = _run(lambda: call.operator(*args, **kwargs), device)
-            except RuntimeError as error:  # the operator rejects these tensors
+            except RuntimeError as error:
                 _probed[signature] = 0, 0
                 warn(
                     "{name} could not be measured, so its time and workspace count as 0: {reason!p}",
@@ -128,7 +126,7 @@ def probe(call: Call) -> tuple[int, int]:
 
 
 def _numbers(argument: Any) -> Any:
-    """Return tensors instead of layouts, with numbers between 0 and 1, or zeros, which are valid indices."""
+    """Replace layouts by tensors with elements between 0 and 1; integers are 0, which is always a valid index."""
     if isinstance(argument, tuple | list):
         return type(argument)(map(_numbers, argument))
     if isinstance(argument, Mapping):
@@ -140,11 +138,12 @@ def _numbers(argument: Any) -> Any:
     stored = torch.zeros(n_stored, dtype=argument.dtype, device=argument.device)
     if argument.dtype.is_floating_point:
         stored.uniform_()
-    return stored.as_strided(argument.shape, argument.stride)  # elements may share a place, so it is filled first
+    # Filled before this view, because several of its elements may share a location.
+    return stored.as_strided(argument.shape, argument.stride)
 
 
 def _run(call: Callable[[], Any], device: torch.device) -> tuple[int, int]:
-    """Median time of three calls after the first, and the maximum of their bytes beyond the results."""
+    """Median time in ns of three calls after a warm-up, and the bytes of one call in addition to its results."""
     call()
     times = []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Bytes of a device that are taken next to the values of a graph."""
+"""Bytes that a device needs in addition to the values of a graph."""
 
 from typing import Any
 
@@ -9,25 +9,25 @@ from remat_algos.zoo.optimizers import OPTIMIZERS
 
 
 def byte_limit(amount: Amount) -> int:
-    """Bytes of an amount that is not a share."""
+    """Convert an amount to bytes; it must not be a share."""
     limit = Budget(device=amount).memory_limit(0, 0)
     assert limit is not None
     return limit
 
 
 def gradient_bytes(graph: ComputationGraph) -> int:
-    """Bytes of the results of the backward part."""
+    """Bytes of the backward part's results."""
     return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())
 
 
 def kept_bytes(graph: ComputationGraph, optimizer: str | None, accumulate: bool = False) -> int:
-    """Bytes of an optimizer's states, and of gradients kept from earlier steps."""
+    """Bytes of an optimizer's states and of accumulated gradients."""
     n_copies = accumulate + (0 if optimizer is None else len(OPTIMIZERS[optimizer].states))
     return n_copies * gradient_bytes(graph)
 
 
 def check_reserved(budget: Any, optimizer: str | None, accumulate: bool, reserve: Amount) -> None:
-    """Raise an error for an unknown optimizer, and for bytes of a device that do not fit the budget."""
+    """Raise an error if the optimizer is unknown, or if options of a device budget do not fit the budget."""
     if optimizer is not None and optimizer not in OPTIMIZERS:
         raise ArgumentError(
             "optimizer is {optimizer!r}; give one of {optimizers!l}, or reserve",
@@ -36,8 +36,8 @@ def check_reserved(budget: Any, optimizer: str | None, accumulate: bool, reserve
         )
     device, free = getattr(budget, "device", None), byte_limit(reserve)
     if device is None and (free or accumulate):
-        raise ArgumentTypeError('reserve and accumulate are for a device budget, such as {"device": "16GiB"}; give one')
+        raise ArgumentTypeError('reserve and accumulate need a device budget, such as {"device": "16GiB"}; give one')
     if device is not None and free > byte_limit(device):
         raise ArgumentError(
-            "reserve {reserve} is above device {device}; nothing is left", reserve=reserve, device=device
+            "reserve {reserve} is larger than device {device}: nothing is left", reserve=reserve, device=device
         )

@@ -40,9 +40,10 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import ROLES, Labels, Resident
 from remat_algos.plan.blocks import KEEP, Blocks, Holds, block_signature
 
-ONEDNN = re.compile("convolution|mkldnn|bfloat16|float16")  # operators that take memory of their own on the CPU
-FREE = (torch.ops.prim.device.default,)  # asked for attributes of fake tensors
-# Never run again: one process that reran them would wait for the others.
+# Operators for which oneDNN allocates memory on the CPU that PyTorch does not report.
+ONEDNN = re.compile("convolution|mkldnn|bfloat16|float16")
+FREE = (torch.ops.prim.device.default,)  # read only attributes
+# Namespaces of operators that are never recomputed: a process that did so alone would wait for the others.
 COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
@@ -50,38 +51,41 @@ FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 
 @dataclass(slots=True, eq=False)
 class _Storage:
-    """The bytes of a resident or of a value; a value that is made in place has no bytes of its own."""
+    """The bytes of a resident or of a value; a value written in place has none of its own."""
 
     size: int
-    row: int = -1  # node that makes it; -1 for residents
+    row: int = -1  # node; -1 for a resident
     name: str = ""
     role: str = ""  # of a resident
-    base: "_Storage | None" = None  # what it changes in place
-    version: "_Storage | None" = None  # the last value that was made in place in it
-    key: int = 0  # id of the storage that the forward part made, while that is alive
+    # Storage that this value overwrites, and the last value that overwrites this storage.
+    base: "_Storage | None" = None
+    version: "_Storage | None" = None
+    # Id of the storage from the forward part, while that exists.
+    key: int = 0
     viewed: bool = False
-    live_until: int = -1  # last node during which a tensor that autograd did not save is alive
-    # by block, what autograd saved there: the last nodes during which it is alive, as in `Holds.saved`
+    # Last node during which a tensor in it is alive that autograd did not save.
+    live_until: int = -1
+    # For each block, the last nodes during which tensors that autograd saved there are alive: see `Holds.saved`.
     saved: "dict[_Block | None, list[int]]" = field(default_factory=dict)
-    number: Any = None  # that each element is assumed to be
+    number: Any = None  # assumed value, or None
 
     @property
     def latest(self) -> "list[_Storage]":
-        """Values that a read of it reads: itself, and the last one that was made in place in it."""
+        """Values that a read of this storage reads: itself, unless a resident, and the last one written in place."""
         return [each for each in (None if self.role else self, self.version) if each is not None]
 
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """A block while the step runs."""
+    """State of a block while the step runs."""
 
     path: str
     calls: int = 0
     counts: Counter = field(default_factory=Counter)
     inputs: list[_Storage] = field(default_factory=list)
-    arguments: dict[_Storage, list[str]] = field(default_factory=dict)  # names of those in an input
+    arguments: dict[_Storage, list[str]] = field(default_factory=dict)  # names in each input
     results: set[_Storage] = field(default_factory=set)
-    constants: set[_Storage] = field(default_factory=set)  # tensors that its Python makes of numbers
+    constants: set[_Storage] = field(default_factory=set)  # tensors created from numbers
     rerun_end: int = 0
     trigger: int = -1
     release: int = -1
@@ -97,7 +101,7 @@ class _OperatorRow:
 
     operator: Any
     path: str
-    count: int  # earlier calls of the overload in this call of the block
+    count: int  # earlier calls in the block
     block: _Block | None
     reads: list[_Storage]
     residents: list[_Storage]
@@ -105,7 +109,7 @@ class _OperatorRow:
     call: Call
     draw: bool
     once: bool
-    cached: bool  # by autocast
+    cached: bool  # in autocast's cache
     owner: int
 
 
@@ -120,10 +124,10 @@ class _Handle:
 
 
 class _Recorder(DispatchMode):
-    """Rows of the graph of a step, as its operators run on fake tensors.
+    """Records table rows of a step's graph while its operators run on fake tensors.
 
-    PyTorch adds gradients in place if nothing else refers to the first one. Under a dispatch mode it adds out of place,
-    so a sum counts as in place if the first gradient is freed right after it.
+    PyTorch adds gradients in place if nothing else refers to the first one, but under a dispatch mode out of place. So
+    a sum counts as in place if the first gradient is freed right after it.
     """
 
     def __init__(self, step: FakeStep, paths: Mapping[nn.Module, str], blocks: Sequence[str]) -> None:
@@ -131,22 +135,26 @@ class _Recorder(DispatchMode):
         self.step = step
         self.rows: list[_OperatorRow] = []
         self.residents: list[_Storage] = []
-        self.storages: dict[int, _Storage] = {}  # by id of the storage of a tensor
+        self.storages: dict[int, _Storage] = {}  # by id
         self.handles: weakref.WeakSet[_Handle] = weakref.WeakSet()
-        self.last: list[Any] = []  # weak references to the last results, whose nodes of autograd are not known yet
-        self.sum: tuple[int, int] | None = None  # ids of the storages of the first gradient and of the sum, just added
+        # Weak references to the last results: their autograd nodes exist only after this dispatch.
+        self.last: list[Any] = []
+        # Ids of the storages of a first gradient and of the sum that was just computed from it.
+        self.sum: tuple[int, int] | None = None
         self.quiet = self.backward = False
-        self.owner = NO_OWNER  # of the node of autograd that runs; without one the engine adds gradients
+        # Forward row of the running autograd node; without one the engine is adding gradients.
+        self.owner = NO_OWNER
         self.paths, self.outer = paths, [""]
-        # in a rerun, modules of batch norms leave their statistics as they are
+        # A rerun does not update the statistics of these modules.
         self.norms = {path for module, path in paths.items() if isinstance(module, NORMS)}
         self.blocks = {path: _Block(path) for path in blocks}
         self.block: _Block | None = None
-        self.attributes: Attributes | None = None  # of the block, before its call
+        self.attributes: Attributes | None = None  # before the block's call
         self.generators = python_generators()
         self.swapped = {*step.fakes, *map(id, step.fakes.values())}
-        self.assumed = False  # the model has read a number that is assumed
-        self.reruns: set[int] = set()  # nodes whose gradient makes a checkpoint of the model run again
+        self.assumed = False  # an assumed number was read
+        # Nodes whose gradient triggers a rerun of the model's own checkpoints.
+        self.reruns: set[int] = set()
         self.names = {id(fake): name for name, fake in reversed(step.parameters.items())}
         for fake in step.fakes.values():
             name = self.names.get(id(fake))
@@ -158,14 +166,14 @@ class _Recorder(DispatchMode):
         if id(storage) not in self.storages:
             self.storages[id(storage)] = _Storage(self._bytes(int(storage.nbytes())), name=name, role=role)
             self.residents.append(self.storages[id(storage)])
-            # its id stays taken while the step runs
+            # Forget it when freed, since another storage can then get its id.
             weakref.finalize(storage, self.storages.pop, id(storage), None)
         return self.storages[id(storage)]
 
     def storage_of(self, tensor: torch.Tensor) -> _Storage:
-        """Return the storage of a tensor; that of a tensor from outside is a new resident."""
-        found = self.storages.get(id(tensor.untyped_storage()))
-        return self._add_resident(tensor, f"constant_{len(self.residents)}", "state") if found is None else found
+        """Return the storage of a tensor; an unknown one, created outside of the step, becomes a resident."""
+        stored = self.storages.get(id(tensor.untyped_storage()))
+        return self._add_resident(tensor, f"constant_{len(self.residents)}", "state") if stored is None else stored
 
     def _bytes(self, size: int) -> int:
         return -(-size // CHUNK) * CHUNK if self.step.on_gpu else size
@@ -176,7 +184,7 @@ class _Recorder(DispatchMode):
         weakref.finalize(storage, self._freed, id(storage))
 
     def _freed(self, key: int) -> None:
-        """Note the last node during which a storage lived; a sum whose first term is freed at once was in place."""
+        """Record the last node during which a storage is alive; if it is the first term of a sum, this was in place."""
         stored = self.storages.pop(key, None)
         if stored is None or stored.role:
             return
@@ -190,7 +198,7 @@ class _Recorder(DispatchMode):
         stored.live_until = max(stored.live_until, len(self.rows) - 1)
 
     def close(self) -> None:
-        """Record what is live at the end of the step."""
+        """Record everything that is live at the end of the step."""
         self.sum = None
         for stored in self.storages.values():
             stored.live_until = len(self.rows) - 1
@@ -210,11 +218,12 @@ class _Recorder(DispatchMode):
         result = self._result_of(operator, args, kwargs)
         self._record(operator, args, kwargs, result)
         results = list(tensors(result))
-        given = {id(each.untyped_storage()) for each in tensors((args, kwargs))}
-        views = [each for each in results if id(each.untyped_storage()) in given]
+        inputs = {id(each.untyped_storage()) for each in tensors((args, kwargs))}
+        views = [each for each in results if id(each.untyped_storage()) in inputs]
         if writes_into_arguments(operator):
+            # PyTorch would run operators to create the autograd node of a view whose base was written.
             if any(self.storage_of(each).viewed for each in results):
-                return result  # to read the autograd node of a view that was written would run operators
+                return result
         else:
             for each in views:
                 self.storage_of(each).viewed = True
@@ -222,12 +231,12 @@ class _Recorder(DispatchMode):
         return result
 
     def _result_of(self, operator: Any, args: Any, kwargs: Any) -> Any:
-        """Run an operator on fake tensors, or on the numbers of small tensors that parameters do not change."""
+        """Run an operator on fake tensors, or on real ones if all arguments are small and independent of parameters."""
         arguments = list(tensors((args, kwargs)))
-        known = [each for each in arguments if not isinstance(each, FakeTensor)]
+        real = [each for each in arguments if not isinstance(each, FakeTensor)]
         written = _written(operator, args, kwargs)
-        if len(known) < len(arguments) or torch.Tag.nondeterministic_seeded in operator.tags:
-            if any(each is other for each in known for other in written):
+        if len(real) < len(arguments) or torch.Tag.nondeterministic_seeded in operator.tags:
+            if any(each is other for each in real for other in written):
                 raise GraphError("the model writes numbers that depend on its parameters into a tensor of integers")
             return self._fake_result(operator, args, kwargs)
         if not writes_into_arguments(operator):
@@ -251,25 +260,25 @@ class _Recorder(DispatchMode):
     def _fake_result(self, operator: Any, args: Any, kwargs: Any) -> Any:
         empty = self.step.empty
         if str(operator) == "aten._ctc_loss.Tensor" and not isinstance(args[3], FakeTensor):
-            # for known lengths of the targets; fake tensors have no kernel for the second shape
+            # Fake tensors have no kernel for this operator: its second shape depends on the target lengths.
             with without_modes():
                 longest = max(args[3].tolist(), default=0)
             batch = args[0].shape[1:-1]
             shape = *(batch or (1,)), args[0].shape[0], 2 * longest + 1
             return self._contiguous(batch, args[0]), self._contiguous(shape, args[0])
-        if str(operator) == "aten._ctc_loss_backward.Tensor":  # has no fake kernel
+        if str(operator) == "aten._ctc_loss_backward.Tensor":
             return self._contiguous(args[1].shape, args[1])
         args, kwargs = mapped(self._twin, args), mapped(self._twin, dict(kwargs))
         if self.step.on is not None and kwargs.get("device") == torch.device("cpu"):
             kwargs["device"] = self.step.on
         if str(operator) == "aten._grouped_mm.default" and args[0].dtype != torch.bfloat16:
-            # fake tensors take only bfloat16 here, the kernels all
+            # The fake kernel accepts only bfloat16, the real one other types too.
             halves = (empty(each.shape, each.stride(), torch.bfloat16, each.device) for each in args[:2])
             result = operator(*halves, *args[2:], **kwargs)
             return empty(result.shape, result.stride(), args[0].dtype, result.device)
         result = operator(*args, **kwargs)
         if operator is torch.ops.aten.mkldnn_rnn_layer.default:
-            # a probe of the gradient needs a workspace of the real size
+            # The gradient's workspace is measured with this result, so it needs its real size.
             *results, workspace = result
             return *results, self._contiguous(stored_bytes(operator, args, kwargs, result)[-1:], workspace)
         return result
@@ -279,7 +288,7 @@ class _Recorder(DispatchMode):
         return self.step.empty(shape, stride, like.dtype, like.device)
 
     def _twin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a fake tensor in place of one whose numbers are known."""
+        """Return a tensor if it is fake, else a fake tensor like it."""
         if isinstance(tensor, FakeTensor):
             return tensor
         twin = self.step.empty(tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
@@ -287,7 +296,7 @@ class _Recorder(DispatchMode):
         return twin
 
     def _record(self, operator: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Add a row, if an operator stores or writes something."""
+        """Add a row if an operator stores or writes something."""
         self.sum = None
         block = None if self.backward else self.block
         cached = is_cached_cast(operator, args)
@@ -295,12 +304,12 @@ class _Recorder(DispatchMode):
         if block is not None and not cached:
             count = block.counts[operator]
             block.counts[operator] += 1
-        given = list(tensors((args, kwargs)))
-        places = list(dict.fromkeys(map(self.storage_of, given)))
-        if operator is torch.ops.aten.lift_fresh.default and block is not None:  # as torch.tensor(1) calls it
+        inputs = list(tensors((args, kwargs)))
+        places = list(dict.fromkeys(map(self.storage_of, inputs)))
+        if operator is torch.ops.aten.lift_fresh.default and block is not None:  # called by torch.tensor(1)
             block.constants |= {*places}
         if self.backward:
-            self._check_saved(given)
+            self._check_saved(inputs)
         sizes = stored_bytes(operator, args, kwargs, result)
         new = {
             id(each.untyped_storage()): (each, size)
@@ -311,7 +320,7 @@ class _Recorder(DispatchMode):
         effect = next(tensors(result), None) is None or operator.namespace in COLLECTIVES
         if not new and not written and not effect:
             return
-        numbers = [self.storage_of(each).number for each in given]
+        numbers = [self.storage_of(each).number for each in inputs]
         number = None if written else assumed(operator, args, kwargs, numbers)
         reads = list(dict.fromkeys(x for place in places for x in place.latest))
         values = []
@@ -326,7 +335,7 @@ class _Recorder(DispatchMode):
         if block is not None:
             self._check_written(block, written)
             if any(isinstance(each, torch.Generator) for each in (*args, *kwargs.values())):
-                block.refuse("it draws from a generator of its own, which no checkpoint sets back")
+                block.refuse("it draws from a generator of its own, which checkpoints do not restore")
         self.rows.append(
             _OperatorRow(
                 operator,
@@ -349,21 +358,21 @@ class _Recorder(DispatchMode):
             self.sum = id(args[0].untyped_storage()), next(iter(new))
 
     def _check_saved(self, arguments: Sequence[torch.Tensor]) -> None:
-        """Refuse a block whose gradient reads a value that autograd did not save, or reruns a checkpoint."""
+        """Refuse a block if a gradient reads a value of it that autograd did not save, or reruns a checkpoint."""
         for each in arguments:
             key = id(each.untyped_storage())
             stored = self.storages[key]
             block = self.rows[stored.row].block if stored.key == key else None
             if block is not None:
-                block.refuse("a gradient reads a tensor of it that was not saved by save_for_backward")
+                block.refuse("a gradient reads one of its tensors that was not saved by save_for_backward")
         if torch.is_grad_enabled() and self.owner >= 0:
             self.reruns.add(self.owner)
             owner = self.rows[self.owner].block
             if owner is not None:
-                owner.refuse("it contains a checkpoint already: switch that off to plan it")
+                owner.refuse("it already contains a checkpoint: switch that off to plan it")
 
     def _check_written(self, block: _Block, written: Sequence[torch.Tensor]) -> None:
-        """Refuse a block that writes into a tensor from outside of it, except counters of batch norms."""
+        """Refuse a block that writes into a tensor from outside the block, except counters of batch norms."""
         for tensor in written:
             place = self.storage_of(tensor)
             if place.role:
@@ -372,22 +381,22 @@ class _Recorder(DispatchMode):
                 inside = place.row == len(self.rows) or self.rows[place.row].block is block
             if not inside:
                 what = "a buffer" if place.role not in ("", "input") else "one of its inputs"
-                block.refuse(f"it writes into {what}, which a second run would change again")
+                block.refuse(f"it writes into {what}, and recomputing it would change that again")
 
     def _counts_batches(self, tensor: torch.Tensor) -> bool:
         module, _, name = self.names.get(id(tensor), "").rpartition(".")
         return name == "num_batches_tracked" and isinstance(self.step.model.get_submodule(module), NORMS)
 
     def start_backward(self) -> None:
-        """Leave the forward part."""
+        """End the forward part."""
         self._attach()
         self.backward = True
 
     def _attach(self) -> None:
-        """Watch the autograd node of the last results."""
+        """Hook the autograd node of the last results, so that rows of its backward get their owner."""
         for each in () if self.backward else self.last:
-            made = each()
-            node = None if made is None else made.grad_fn
+            tensor = each()
+            node = None if tensor is None else tensor.grad_fn
             if node is not None:
                 owner = len(self.rows) - 1 if self.rows else NO_OWNER
                 node.register_prehook(partial(self._set_owner, owner))
@@ -398,12 +407,12 @@ class _Recorder(DispatchMode):
     def _set_owner(self, owner: int, *gradients: Any) -> None:
         self.owner = owner
         if self.block is not None and not self.backward:
-            self.block.refuse("it computes gradients in its forward part, which a second run would compute again")
+            self.block.refuse("it computes gradients in its forward part, and recomputing it would repeat that")
 
     def pack(self, tensor: torch.Tensor) -> Any:
         if tensor.layout is not torch.strided:
             raise GraphError(
-                "autograd saves a sparse tensor; plans are for dense ones: leave sparse=True out of the layer"
+                "autograd saves a sparse tensor; a plan needs dense ones: remove sparse=True from the layer"
             )
         handle = _Handle(Layout.of(tensor), self.storage_of(tensor), self.block)
         handle.finalizer = weakref.finalize(handle, self._release, handle.storage, self.block, 2)
@@ -414,7 +423,7 @@ class _Recorder(DispatchMode):
 
     def unpack(self, handle: Any) -> torch.Tensor:
         if handle.block is not None and not self.backward:
-            handle.block.refuse("torch.autograd.grad reads it before backward() does, and each would run it again")
+            handle.block.refuse("torch.autograd.grad reads its values before backward(), and each would recompute it")
         elif handle.block is not None and handle.block.trigger < 0:
             handle.block.trigger = len(self.rows)
         quiet, self.quiet = self.quiet, True
@@ -433,7 +442,7 @@ class _Recorder(DispatchMode):
         return tensor
 
     def _release(self, stored: _Storage, block: _Block | None, count: int) -> None:
-        """Note the last node of what autograd saved, and with a count of 2 also that in a block that runs again."""
+        """Record the last node of a saved tensor's life; with a count of 2, also of its life if the block is rerun."""
         last = len(self.rows) - 1
         stored.saved.setdefault(block, [-1, -1])[:count] = [last] * count
         if block is not None:
@@ -448,14 +457,14 @@ class _Recorder(DispatchMode):
         if self.backward:
             inside = [each for each in self.blocks.values() if f"{path}.".startswith(f"{each.path}.")]
             for each in inside or [each for each in self.blocks.values() if each.path.startswith(f"{path}.")]:
-                each.refuse("it contains a checkpoint already: switch that off to plan it")
+                each.refuse("it already contains a checkpoint: switch that off to plan it")
         elif block is not None and self.block is None:
             self.block = block
             block.calls += 1
             block.counts.clear()
 
     def enter_block(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Record what a checkpoint of a block would keep."""
+        """Record the inputs that a checkpoint of a block would keep."""
         block = self.blocks[self.paths[module]]
         if self.block is block:
             self.attributes = Attributes(module, [*args, *kwargs.values()], self.swapped)
@@ -468,7 +477,8 @@ class _Recorder(DispatchMode):
         path = self.paths.get(module)
         if path is None or path not in self.outer:
             return
-        while self.outer.pop() != path:  # calls that ended in an exception have not left
+        # Calls that ended in an exception are still on the stack.
+        while self.outer.pop() != path:
             pass
         block = self.block
         if block is not None and block.path == path:
@@ -480,12 +490,12 @@ class _Recorder(DispatchMode):
 
 
 def is_cached_cast(operator: Any, args: Any) -> bool:
-    """True for the cast of a parameter, which autocast may have in its cache when a block runs again."""
+    """True for the cast of a parameter: autocast's cache may have it when a block is recomputed."""
     return operator is torch.ops.aten._to_copy.default and args[0].is_leaf and args[0].requires_grad
 
 
 def _written(operator: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """Tensors into which an operator writes, by its schema."""
+    """Return the arguments into which an operator writes, by its schema."""
     if not writes_into_arguments(operator):
         return []
     named = arguments_by_name(operator, args, kwargs)
@@ -494,7 +504,7 @@ def _written(operator: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
 
 
 def _updates_state(operator: Any, args: Any, kwargs: Any) -> bool:
-    """True for normalization in training, which writes running statistics though its schema does not say so."""
+    """True for normalization in training: it writes running statistics, although its schema does not say so."""
     named = arguments_by_name(operator, args, kwargs)
     if named.get("running_mean") is None or "save_mean" in named:
         return False
@@ -502,7 +512,7 @@ def _updates_state(operator: Any, args: Any, kwargs: Any) -> bool:
 
 
 def draws(operator: Any, args: Any, kwargs: Any) -> bool:
-    """True if an operator draws from a generator; attention and dropout do only with a probability in training."""
+    """True if an operator draws from a generator; attention and dropout only do with a positive probability."""
     if torch.Tag.nondeterministic_seeded not in getattr(operator, "tags", ()):
         return False
     named = arguments_by_name(operator, args, kwargs)
@@ -513,12 +523,13 @@ def draws(operator: Any, args: Any, kwargs: Any) -> bool:
 class EagerCapture:
     """One training step as eager PyTorch runs it.
 
-    `graph` has a node for each operator that stores or writes something; views are part of their base, and a node that
-    writes in place has a value without bytes. Each node has its operator in `overloads` ("aten.mm.default"), in `paths`
-    the module that calls it, for gradients that of the forward node, and in `counts` the number of its earlier calls
-    in this call of the block. `arguments` gives, for each block and input value, the names of the arguments that share
-    its storage; `checkpoints` is the number of checkpoints in the model itself, and `state` the bytes of the
-    generator's state that each of them stashes, 0 on a GPU. `notes` are sentences about what the figures assume.
+    `graph` has one node for each operator that stores or writes something; a view is part of its base, and a node that
+    writes in place has a value of 0 bytes. For each node, `overloads` has its operator ("aten.mm.default"), `paths` the
+    path of the module that calls it (a gradient has that of its forward node), and `counts`, int32, the number of
+    earlier calls of the overload in the same call of the block. `holds` describes how long PyTorch keeps values alive.
+    For each block, `arguments` has the names of the arguments that share the storage of each input value. The model
+    itself has `checkpoints` checkpoints; each stashes `state` bytes of generator state, 0 on a GPU. `notes` are
+    assumptions behind the figures, as sentences.
     """
 
     graph: ComputationGraph
@@ -533,7 +544,7 @@ class EagerCapture:
     notes: tuple[str, ...]
 
     def stashed(self, treatments: Sequence[Any]) -> int:
-        """Bytes of generator states that checkpoints stash, and of one more during a rerun."""
+        """Bytes of generator states: one that each checkpoint stashes, and one during a rerun."""
         count = self.checkpoints + sum(each.decision != KEEP for each in treatments)
         return (count + 1) * self.state if count else 0
 
@@ -556,9 +567,10 @@ def capture_step(
 ) -> EagerCapture:
     """Capture a training step, forward and backward, on fake tensors; nothing is computed or allocated.
 
-    The arguments are those of `plan_checkpoints`. The model's mode, and contexts around the call such as autocast, are
-    part of what is captured. Attributes of its modules are put back afterwards; what hooks store elsewhere is not.
-    GraphError if the result is no loss, a parameter would have no gradient, or the model reads numbers of a tensor.
+    The arguments are those of `plan_checkpoints`. The capture is for the model's current mode, and for contexts around
+    this call such as autocast. Attributes of the model's modules are restored afterwards; changes that hooks make
+    elsewhere are not. GraphError if the result is not a loss, a parameter would get no gradient, or the model reads
+    elements of a tensor.
     """
     paths = {module: name for name, module in model.named_modules()}
     chosen = _chosen(model, blocks)
@@ -577,34 +589,34 @@ def capture_step(
 
 
 def _chosen(model: nn.Module, patterns: str | Sequence[str] | None) -> list[str]:
-    """Module paths of blocks, in the order of the model."""
+    """Return the module paths of the blocks, in the order of the model."""
     names = [name for name, _ in model.named_modules() if name]
     if patterns is None:
         lists = [name for name, module in model.named_modules() if isinstance(module, nn.ModuleList)]
         outer = [name for name in lists if not any(name.startswith(f"{each}.") for each in lists)]
         return [f"{name}.{i}" for name in outer for i in range(len(model.get_submodule(name)))]
     texts = [patterns] if isinstance(patterns, str) else list(patterns)
-    wanted = [part.strip().split(".") for text in texts for part in text.split(",")]
-    lost = [each for each in wanted if not any(_matches(name.split("."), each) for name in names)]
-    if lost or not wanted:
+    requested = [part.strip().split(".") for text in texts for part in text.split(",")]
+    unmatched = [each for each in requested if not any(_matches(name.split("."), each) for name in names)]
+    if unmatched or not requested:
         raise PlanError(
             "no module has the path {pattern!r}; the modules are {modules!l}"
-            if lost
-            else "there is nothing to checkpoint, as blocks is empty; the modules are {modules!l}",
-            pattern=".".join(lost[0]) if lost else "",
+            if unmatched
+            else "blocks is empty, so there is nothing to checkpoint; the modules are {modules!l}",
+            pattern=".".join(unmatched[0]) if unmatched else "",
             modules=list(dict.fromkeys(re.sub(r"(?<![^.])\d+(?![^.])", "*", name) for name in names)) or ["none"],
         )
-    return [name for name in names if any(_matches(name.split("."), each) for each in wanted)]
+    return [name for name in names if any(_matches(name.split("."), each) for each in requested)]
 
 
 def _matches(parts: list[str], pattern: list[str]) -> bool:
     pairs = zip(parts, pattern, strict=False)
-    return len(parts) == len(pattern) and all(wanted in ("*", part) for part, wanted in pairs)
+    return len(parts) == len(pattern) and all(expected in ("*", part) for part, expected in pairs)
 
 
 @contextlib.contextmanager
 def _without_kernels() -> Iterator[list[str]]:
-    """Context that collects operators without a gradient from PyTorch's warnings, which come once for each."""
+    """Collect the operators about which PyTorch warns that they have no gradient; other warnings pass."""
     operators: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -618,32 +630,29 @@ def _without_kernels() -> Iterator[list[str]]:
 
 
 def no_gradient(operator: str, names: Sequence[str]) -> GraphError:
-    """Return the error for parameters whose gradient ends at an operator without one."""
+    """Return the error for parameters that get no gradient because an operator has none."""
     return GraphError(
         "PyTorch has no gradient of {operator}, so {names!l} would have none; use an operator with a gradient, or "
         "register one (torch.library.register_autograd)",
         operator=operator,
-        names=list(names) or ["what is before it"],
+        names=list(names) or ["parameters before it"],
     )
 
 
 def _check_gradients(recorder: _Recorder, loss: torch.Tensor, operators: Sequence[str]) -> None:
-    """Raise GraphError for parameters that get no gradient because an operator has none.
-
-    A function of the model's own may give no gradient, and a parameter may be read without one.
-    """
+    """Raise GraphError for parameters without a gradient, unless the model detaches or its own function has none."""
     trained = [each for each in recorder.step.fakes.values() if each.requires_grad]
     lacking = {id(each): recorder.names.get(id(each), "an input") for each in trained if each.grad is None}
     names, seen, pending = set(), set(), [(loss.grad_fn, False)]
     while pending and lacking:
-        node, lost = pending.pop()
-        if node is None or (node, lost) in seen:
+        node, is_cut = pending.pop()
+        if node is None or (node, is_cut) in seen:
             continue
-        seen.add((node, lost))
-        lost = lost or "NotImplemented" in node.name()
-        if lost:
+        seen.add((node, is_cut))
+        is_cut = is_cut or "NotImplemented" in node.name()
+        if is_cut:
             names |= {lacking[key] for key in {id(getattr(node, "variable", None))} & lacking.keys()}
-        pending += [(each, lost) for each, _ in node.next_functions]
+        pending += [(each, is_cut) for each, _ in node.next_functions]
     if names:
         raise no_gradient(next(iter(operators), "an operator"), sorted(names))
 
@@ -651,12 +660,12 @@ def _check_gradients(recorder: _Recorder, loss: torch.Tensor, operators: Sequenc
 def _assembled(
     recorder: _Recorder, loss: torch.Tensor, cost: Cost, device: AnyDevice | None, workspace: bool
 ) -> EagerCapture:
-    """Return the graph, the blocks and the lives of values that a recorder has seen."""
+    """Build the graph, the blocks and the lives of values from a recorder."""
     rows, n = recorder.rows, len(recorder.rows)
     gradients = [each.grad for each in recorder.step.fakes.values() if each.grad is not None]
     outputs = {x for each in [*gradients, loss] for x in recorder.storage_of(each).latest}
     read = {x for row in rows for x in row.reads}
-    # PyTorch runs what nobody reads, too
+    # PyTorch also runs operators whose results nothing reads: a value of 0 bytes makes them outputs.
     for v, row in enumerate(rows):
         if read.isdisjoint(row.values) and outputs.isdisjoint(row.values):
             if all(x.size for x in row.values):
@@ -670,7 +679,7 @@ def _assembled(
     place = {each: i for i, each in enumerate(recorder.residents)}
     resident_indptr, resident_indices = from_lists([sorted(place[each] for each in row.residents) for row in rows])
     names, paths = _names(rows)
-    taken = set(names)
+    used = set(names)
     graph = ComputationGraph.from_arrays(
         value_indptr=indptr_of([len(row.values) for row in rows]),
         read_indptr=indptr,
@@ -686,24 +695,25 @@ def _assembled(
             np.array([ROLES.index(each.role) for each in recorder.residents], np.int8),
             resident_indptr,
             resident_indices,
-            tuple(f"{each.name} (resident)" if each.name in taken else each.name for each in recorder.residents),
+            tuple(f"{each.name} (resident)" if each.name in used else each.name for each in recorder.residents),
         ),
         labels=Labels(tuple(names), ops=tuple(str(row.operator) for row in rows), compute_unit=unit),
     )
-    last_read = graph.producer.copy()  # in the same part as the node of the value
+    # Last read in the same part, forward or backward, as the value's producer.
+    last_read = graph.producer.copy()
     for v, row in enumerate(rows):
         last_read[[number[x] for x in row.reads if forward[v] == forward[x.row]]] = v
-    held = np.minimum([x.live_until for x in values], n - 1)
-    # a block that runs again holds its values as long, even where their last reader is saved and does not run
+    live_until = np.minimum([x.live_until for x in values], n - 1)
+    # A rerun of a block keeps values alive as long as the forward did, even if their last reader is not rerun.
     inside = np.array([row.block is not None for row in rows])[graph.producer]
-    held = np.where(((held > last_read) | inside) & ~graph.output, held, -1)
+    live_until = np.where(((live_until > last_read) | inside) & ~graph.output, live_until, -1)
     blocks = _blocks(rows, graph, number)
     first = {row.block: v for v, row in reversed([*enumerate(rows)])} | {None: -1}
     saved = [(number[x], first.get(block, -1), *last) for x in values for block, last in x.saved.items()]
     return EagerCapture(
         graph,
         blocks,
-        Holds(held, tuple(np.array(saved, np.int32).reshape(-1, 4).T)),
+        Holds(live_until, tuple(np.array(saved, np.int32).reshape(-1, 4).T)),
         tuple(str(row.operator) for row in rows),
         tuple(paths),
         np.array([row.count for row in rows], np.int32),
@@ -719,18 +729,18 @@ def _assembled(
 
 def _notes(recorder: _Recorder, workspace: bool) -> Iterator[str]:
     if recorder.assumed:
-        yield "numbers that decide what runs are assumed to be finite, and uniform random ones to be 0.5"
+        yield "where elements decide what runs, they are assumed to be finite, and uniform random numbers to be 0.5"
     if recorder.generators != python_generators():
-        yield "Python's and NumPy's random numbers are assumed to be those of the capture"
+        yield "Python's and NumPy's random numbers are assumed to be the same as during the capture"
     if recorder.step.on_gpu and any(isinstance(each, nn.RNNBase) for each in recorder.paths):
         yield "the buffers that cuDNN keeps for nn.LSTM, nn.GRU and nn.RNN are not counted"
-    taking = (f"{row.operator} {row.call.dtype}" for row in recorder.rows)
-    if not (workspace or recorder.step.on_gpu) and any(map(ONEDNN.search, taking)):
-        yield "not in the peak: memory that oneDNN takes on the CPU; plan with workspace=True to count it"
+    calls = (f"{row.operator} {row.call.dtype}" for row in recorder.rows)
+    if not (workspace or recorder.step.on_gpu) and any(map(ONEDNN.search, calls)):
+        yield "the peak does not include memory that oneDNN allocates on the CPU; workspace=True counts it"
 
 
 def _names(rows: Sequence[_OperatorRow]) -> tuple[list[str], list[str]]:
-    """Names of nodes, and their modules; a gradient has the module of its forward node."""
+    """Return the names and the module paths of the nodes; a gradient has the module of its forward node."""
     used: Counter[str] = Counter()
     names, paths = [], []
     for row in rows:
@@ -743,16 +753,16 @@ def _names(rows: Sequence[_OperatorRow]) -> tuple[list[str], list[str]]:
 
 
 def _blocks(rows: Sequence[_OperatorRow], graph: ComputationGraph, number: Mapping[_Storage, int]) -> Blocks:
-    """The blocks that ran, in order."""
+    """Return the blocks in the order in which they ran, with the reasons why some cannot be checkpointed."""
     ran: dict[_Block, list[int]] = {}
     for v, row in enumerate(rows):
         if row.block is not None:
             ran.setdefault(row.block, []).append(v)
         for x in row.reads if row.owner == FORWARD else ():
             source, stored = rows[x.row], x.base or x
-            leaves = source.block is not row.block and not source.cached and not stored.role
-            if source.block is not None and leaves and stored not in source.block.results:
-                source.block.refuse("a value leaves it by another way than its result")
+            escapes = source.block is not row.block and not source.cached and not stored.role
+            if source.block is not None and escapes and stored not in source.block.results:
+                source.block.refuse("a value leaves it other than through its result")
     draws, fixed, inputs = [], [], []
     for block, members in ran.items():
         if block.calls > 1:
@@ -762,7 +772,7 @@ def _blocks(rows: Sequence[_OperatorRow], graph: ComputationGraph, number: Mappi
         draws += [v for v in members if rows[v].draw]
         fixed += [v for v in members if _is_fixed(rows[v])]
         if any(rows[v].once and _is_fixed(rows[v]) for v in members):
-            block.refuse("it changes in place the output of an operator that must not run again")
+            block.refuse("it changes in place the output of an operator that must not be recomputed")
     refusals = {i: block.refusal for i, block in enumerate(ran) if block.refusal}
     kinds: dict[Any, int] = {}
     numbers = []
@@ -785,5 +795,5 @@ def _blocks(rows: Sequence[_OperatorRow], graph: ComputationGraph, number: Mappi
 
 
 def _is_fixed(row: _OperatorRow) -> bool:
-    """True if no policy can save the outputs of a node: made in place, overwritten, or cached by autocast."""
+    """True if no policy can save a node's outputs: written in place, overwritten, or cached by autocast."""
     return row.cached or any(x.base is not None or x.version is not None for x in row.values)

@@ -1,4 +1,4 @@
-"""One training step of a model on fake tensors, which leaves the model as it was."""
+"""One training step of a model on fake tensors; the model is restored afterwards."""
 
 import contextlib
 import gc
@@ -23,30 +23,31 @@ from remat_algos.interop import tuning
 from remat_algos.interop.torch.stable_names import DATA_DEPENDENT, FakeTensorMode, without_modes
 from remat_algos.interop.torch.storages import mapped, tensors
 
-PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # objects that are no containers
+PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # types without containers
 
 
 def python_generators() -> bytes:
-    """Return the states of Python's and NumPy's global generators."""
+    """Return the states of Python's and NumPy's global random generators."""
     return pickle.dumps((random.getstate(), np.random.get_state()))  # noqa: NPY002
 
 
 class Attributes:
-    """Objects to which attributes of a module refer, also in its submodules and in containers.
+    """Snapshot of the objects to which a module's attributes refer, including submodules, containers and generators.
 
-    With the arguments of a call, also those to which these refer, in objects of any class. `swapped` are ids of tensors
-    of the model and of the fakes in their place, of which `nn.RNNBase` keeps lists. Python's generators are part of it.
+    `arguments` of a call are searched too, in objects of any class. `swapped` has the ids of the model's tensors and of
+    the fakes that replace them; swapping these is no change (`nn.RNNBase` keeps lists of them).
     """
 
     def __init__(self, module: nn.Module, arguments: Any = (), swapped: Set[int] = frozenset()) -> None:
         self.swapped, self.generators = swapped, python_generators()
-        self.before: dict[int, tuple[Any, Any]] = {}  # by id: containers and copies of them
+        # Containers and shallow copies of them, by id: those of the module, then those of the arguments.
+        self.before: dict[int, tuple[Any, Any]] = {}
         self.add([module], nn.Module)
-        self.own = len(self.before)  # the others are those of the arguments
+        self.own = len(self.before)
         self.add(arguments, object)
 
     def add(self, entries: Sequence[Any], kind: type) -> None:
-        """Record containers, and recursively what they and attributes of objects of a kind contain."""
+        """Record containers recursively, and the attributes of contained objects of a class."""
         pending = [*entries]
         while pending:
             each = pending.pop()
@@ -60,22 +61,22 @@ class Attributes:
                 pending += each.values() if isinstance(each, dict) else each
 
     def changes(self) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield containers whose entries have changed, with the entries before and now."""
+        """Yield (container, entries before, entries now) for each container that has changed."""
         for each, before in self.before.values():
             now = _copied(each)
             if _ids(before) != _ids(now):
                 yield each, before, now
 
     def change(self) -> str:
-        """Why a module cannot run twice: what its call changed in an attribute or argument; "" if nothing."""
+        """Return the reason why a module cannot be recomputed: a change by its call; "" if there is none."""
         if self.generators != python_generators():
             return "it draws from Python's or NumPy's generator, whose state PyTorch's checkpoints do not restore"
-        given = {id(each) for each, _ in [*self.before.values()][self.own :]}
+        in_arguments = {id(each) for each, _ in [*self.before.values()][self.own :]}
         for changed, before, now in self.changes():
-            if id(changed) in given:
+            if id(changed) in in_arguments:
                 return (
                     "it changes a list, a mapping or an object among its arguments, such as a cache (use_cache=False), "
-                    "which a second run would change again"
+                    "and recomputing it would change that again"
                 )
             if isinstance(now, dict):
                 pairs = [(before.get(name), now.get(name)) for name in before | now]
@@ -86,11 +87,11 @@ class Attributes:
                 if new is old or (ids and ids <= self.swapped):
                     continue
                 if _has_tensor(old):
-                    return "it replaces a tensor in an attribute, which a second run would not find"
+                    return "it replaces a tensor in an attribute, so recomputing it would read the new one"
                 if _has_tensor(new):
-                    return "it leaves a tensor in an attribute, which a second run would find there"
+                    return "it leaves a tensor in an attribute, which recomputing it would find there"
                 if isinstance(old, int | float) and isinstance(new, int | float) and old != new:
-                    return "it changes a number in an attribute, which a second run would change again"
+                    return "it changes a number in an attribute, and recomputing it would change that again"
         return ""
 
     def restore(self) -> None:
@@ -121,7 +122,7 @@ def _ids(entries: Any) -> list[int]:
 
 
 def assumed(operator: Any, args: Any, kwargs: Any, known: Sequence[Any]) -> Any:
-    """Return the number in each element of a result, if numbers are finite and uniform draws 0.5, by the arguments'."""
+    """Return the element of a constant result, assuming finite elements and random numbers of 0.5; None if unknown."""
     name = operator.overloadpacket.__name__
     if name in ("isnan", "isinf", "isposinf", "isneginf"):
         return False
@@ -133,14 +134,14 @@ def assumed(operator: Any, args: Any, kwargs: Any, known: Sequence[Any]) -> Any:
     zeros = name in ("sum", "count_nonzero") and not any(known)
     if not known or None in known or not (alike or zeros):
         return None
-    following = iter(known)
+    numbers = iter(known)
     with without_modes():
-        ones = [torch.full((1,) * x.dim(), next(following)) if isinstance(x, torch.Tensor) else x for x in args]
+        ones = [torch.full((1,) * x.dim(), next(numbers)) if isinstance(x, torch.Tensor) else x for x in args]
         return operator(*ones, **{x: kwargs[x] for x in kwargs.keys() & {"alpha", "dtype"}}).item()
 
 
 class _AttentionKernels(TorchFunctionMode):
-    """Chooses the attention kernel that a GPU would use, where this build of PyTorch has none of its kernels."""
+    """Selects the attention kernel that a GPU would use, on a build of PyTorch without CUDA."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -153,7 +154,7 @@ def _attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """Flash attention for half precision without a mask, else the memory-efficient kernel."""
+    """Run flash attention for half precision without a mask, else the memory-efficient kernel."""
     if enable_gqa and key.shape[-3] != query.shape[-3]:
         key, value = (each.repeat_interleave(query.shape[-3] // each.shape[-3], -3) for each in (key, value))
     half = query.dtype in (torch.float16, torch.bfloat16)
@@ -167,17 +168,17 @@ def _attention(
         if attn_mask.dtype == torch.bool:
             attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, float("-inf"))
         attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
-    wants = torch.is_grad_enabled() and any(each.requires_grad for each in (query, key, value))
+    needs_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in (query, key, value))
     return torch.ops.aten._scaled_dot_product_efficient_attention(
-        query, key, value, attn_mask, wants, dropout_p, is_causal, scale=scale
+        query, key, value, attn_mask, needs_gradient, dropout_p, is_causal, scale=scale
     )[0]
 
 
 class FakeStep:
     """A model with fake parameters and inputs, ready to run one step.
 
-    `fakes` are by id of the tensor of the model, `parameters` and buffers by name; one that is shared has several
-    names. `overwritten` has tensors of known numbers into which the step wrote, with the numbers before.
+    `fakes` maps the id of a tensor of the model to its fake, `parameters` the name of a parameter or buffer; a shared
+    tensor has several names. `overwritten` has the real tensors into which the step wrote, and copies from before.
     """
 
     def __init__(self, model: nn.Module, inputs: Any, keywords: Any, on: torch.device | None, mode: Any) -> None:
@@ -187,7 +188,7 @@ class FakeStep:
         self.parameters: dict[str, torch.Tensor] = {}
         self.overwritten: list[tuple[torch.Tensor, torch.Tensor]] = []
         for kind in (nn.Module.named_parameters, nn.Module.named_buffers):
-            # Each module once: under a second name of a module, the fake would be restored instead of the tensor.
+            # Visit each module once: a second visit would find the fake and restore it instead of the tensor.
             for path, module in model.named_modules():
                 for name, tensor in kind(module, path, recurse=False, remove_duplicate=False):
                     self.parameters[name] = self.fake(tensor)
@@ -197,10 +198,10 @@ class FakeStep:
         args, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), dict(keywords or {}))
         self.args, self.keywords = mapped(self.fake, args), mapped(self.fake, keywords)
         devices = [each.device for each in self.fakes.values()] if on is None else [on]
-        self.on_gpu = any(device.type == "cuda" for device in devices)  # so CUDA's allocator would count the bytes
+        self.on_gpu = any(device.type == "cuda" for device in devices)  # CUDA's allocator rounds the bytes
 
     def fake(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the fake tensor in place of one of the model, or a copy if its numbers are known."""
+        """Return the fake of a tensor of the model; a small tensor of integers gets a real copy instead."""
         if id(tensor) not in self.fakes and _is_known(tensor):
             self.fakes[id(tensor)] = tensor.detach().clone()
         elif id(tensor) not in self.fakes:
@@ -216,7 +217,7 @@ class FakeStep:
         return torch.empty_strided(shape, stride, dtype=dtype, device=self.on or place(device))
 
     def run(self, loss: Any, start_backward: Callable[[], None]) -> torch.Tensor:
-        """Run forward and backward with the fake parameters, which checkpoints read again, and return the loss."""
+        """Run forward and, since checkpoints read the parameters again, backward inside `functional_call`."""
 
         class Whole(nn.Module):
             def __init__(self, model: nn.Module) -> None:
@@ -231,13 +232,13 @@ class FakeStep:
                 return scalar
 
         parameters = {f"model.{name}": each for name, each in self.parameters.items()}
-        whole, given = Whole(self.model), (self.args, self.keywords)
-        return torch.func.functional_call(whole, parameters, given, tie_weights=False)
+        whole, call = Whole(self.model), (self.args, self.keywords)
+        return torch.func.functional_call(whole, parameters, call, tie_weights=False)
 
 
 @contextlib.contextmanager
 def _outside_autocast() -> Iterator[None]:
-    """Context of the backward part: trainers have autocast around the forward part alone, which empties its cache."""
+    """Leave autocast and empty its cache for the backward part: trainers use autocast for the forward part only."""
     torch.clear_autocast_cache()
     enabled = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
     with contextlib.ExitStack() as stack:
@@ -254,15 +255,15 @@ def _outside_autocast() -> Iterator[None]:
 
 
 def _checked(result: Any, loss: Any) -> torch.Tensor:
-    """Return the loss of a model's result."""
+    """Return the loss in a model's result."""
     if callable(loss):
         scalar = loss(result)
     else:
         scalar = result["loss"] if isinstance(result, Mapping) and "loss" in result else getattr(result, "loss", result)
     if not isinstance(scalar, torch.Tensor) or scalar.numel() != 1:
         raise GraphError(
-            "the model's result is no loss: expected a scalar, or an entry `loss`; give the labels among the "
-            "inputs, or loss= a function from the result to the loss"
+            "the model's result is not a loss: expected a scalar, or an entry `loss`; give the labels among the "
+            "inputs, or loss=, a function from the result to the loss"
         )
     if not scalar.requires_grad:
         raise GraphError(
@@ -272,20 +273,20 @@ def _checked(result: Any, loss: Any) -> torch.Tensor:
 
 
 def _is_known(tensor: torch.Tensor) -> bool:
-    """True for small tensors of integers, whose numbers a model may read to choose its operators."""
+    """True for a small tensor of integers: a model may read its elements to choose operators."""
     small = tensor.device.type == "cpu" and tensor.numel() <= tuning.KNOWN_ELEMENTS
     return small and not (tensor.is_floating_point() or tensor.is_complex())
 
 
 def place(device: torch.device) -> torch.device:
-    """Return the device of fake tensors: the CPU, where this PyTorch has no autograd for the requested one."""
+    """Return the device of fake tensors: the CPU if this PyTorch has no autograd for the requested device."""
     if device.type == "meta" or (device.type == "cuda" and not torch.cuda.is_available()):
         return torch.device("cpu")
     return device
 
 
 def _device(on: torch.device | str) -> torch.device:
-    """Return a device for which PyTorch can compute gradients of fake tensors; for others it ends the process."""
+    """Return a device for which PyTorch has gradients of fake tensors; with any other device it would abort."""
     with contextlib.suppress(RuntimeError):
         if torch.device(on).type in ("cpu", "cuda", "meta") or torch.get_device_module(on).is_available():
             return torch.device(on)
@@ -294,7 +295,7 @@ def _device(on: torch.device | str) -> torch.device:
 
 @contextlib.contextmanager
 def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | str | None) -> Iterator[FakeStep]:
-    """Context of a step on fake tensors, in which Python collects no cyclic garbage; restores the model."""
+    """Run a step on fake tensors and restore the model; the garbage collector is off, so that lives are exact."""
     on = None if on is None else _device(on)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     emulated = (
@@ -309,15 +310,18 @@ def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | s
         with mode, emulated:
             yield step
     except (*DATA_DEPENDENT, RuntimeError) as error:
-        if isinstance(error, DATA_DEPENDENT) or "tensor subclasses" in str(error):  # Tensor.numpy()
+        # The text is that of Tensor.numpy().
+        if isinstance(error, DATA_DEPENDENT) or "tensor subclasses" in str(error):
             raise _reads_numbers(error) from error
         if "support saved tensor hooks" in str(error):
             raise GraphError(
-                "torch.func.grad, vjp, jacrev and hessian take no hooks on saved tensors, with which PyTorch "
-                "checkpoints blocks; compute such gradients by torch.autograd.grad"
+                "torch.func.grad, vjp, jacrev and hessian do not support hooks on saved tensors, which PyTorch's "
+                "checkpoints need; compute such gradients with torch.autograd.grad"
             ) from error
         if "have been used in the graph" in str(error):
-            raise GraphError("a gradient is for a tensor from outside; call torch.autograd.grad in forward") from error
+            raise GraphError(
+                "a gradient is for a tensor from outside the step; call torch.autograd.grad in forward"
+            ) from error
         raise
     finally:
         attributes.restore()
@@ -330,15 +334,15 @@ def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | s
 
 
 def _reads_numbers(error: Exception) -> GraphError:
-    """Return the error for a model that reads numbers, with the line of its sources."""
+    """Return the error for a model that reads elements of a tensor, with the line of its source code."""
     library, package = (Path(str(each.__file__)).parent for each in (contextlib, torch))
     own = Path(__file__).parents[2]
     frames = traceback.extract_tb(error.__traceback__)
     others = [each for each in frames if not {package, own} & {*Path(each.filename).parents}]
     frame = next((each for each in reversed(others) if Path(each.filename).parent != library), frames[-1])
     return GraphError(
-        "`{code}` (line {line} of {file}) reads numbers of a tensor, and a capture has none; for the capture, turn off "
-        "what depends on data, such as layer drop, logging and masks as indices",
+        "`{code}` (line {line} of {file}) reads elements of a tensor, but a capture has none; for the capture, turn "
+        "off code that depends on data, such as layer drop, logging and masks as indices",
         code=frame.line or frame.name,
         line=frame.lineno,
         file=frame.filename,

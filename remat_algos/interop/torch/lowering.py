@@ -1,4 +1,4 @@
-"""From a schedule back to FX modules: every run and copy is a call, and views are taken again of their bases."""
+"""Lowering of a schedule to FX modules: every run and copy is a call, and views are recreated from their bases."""
 
 import operator
 from collections.abc import Iterable, Mapping
@@ -17,23 +17,23 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, Step, simulate
 
 UNCHECKED = "saved_tensor_with_no_vc_check"
-"""Key in `meta` with which AOTAutograd marks tensors that a user may change between forward and backward."""
+"""Key in `meta`: AOTAutograd does not check this saved tensor for changes between forward and backward."""
 
 
 @checked_arguments
 def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> fx.GraphModule:
-    """One straight-line module that runs a schedule of a captured model, forward and backward, for study and tests.
+    """Lower a schedule of a captured model to one straight-line module, forward and backward, for study and tests.
 
     Parameters
     ----------
     captured : Captured
     schedule : Simulation, Schedule or sequence of int
-        Schedule of its graph.
+        Schedule of `captured.graph`.
 
     Returns
     -------
     torch.fx.GraphModule
-        From the inputs of the joint graph to its outputs, in their order.
+        Module from the inputs of the joint graph to its outputs, in their order.
 
     Raises
     ------
@@ -54,11 +54,11 @@ def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
 
 
 def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """The forward and the backward module that run a schedule, as AOTAutograd expects from a partitioner."""
+    """Return the forward and the backward module that run a schedule, as AOTAutograd expects from a partitioner."""
     module, simulation = _checked(captured, schedule)
     inputs = module.graph.find_nodes(op="placeholder")
     tangents = [node for node in inputs if isinstance(node.meta.get("desc"), OUTSIDE)]
-    outputs, about = captured.outputs, module.graph.output_node().meta["desc"]
+    outputs, descriptors_out = captured.outputs, module.graph.output_node().meta["desc"]
     steps = list(simulation.steps())
     cut = next(i for i, step in enumerate(steps) if step.node == captured.boundary)
 
@@ -74,17 +74,17 @@ def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
     for step in steps[cut:]:
         backward.run(step)
     gradients = backward.results(outputs[captured.num_forward :])
-    backward.graph.output(gradients).meta["desc"] = about[captured.num_forward :]
+    backward.graph.output(gradients).meta["desc"] = descriptors_out[captured.num_forward :]
 
     saved = backward.saved()
     descriptors = [(SavedUnchecked if UNCHECKED in node.meta else Saved)(i) for i, node in enumerate(saved)]
-    forward.graph.output(results + saved).meta["desc"] = [*about[: captured.num_forward], *descriptors]
+    forward.graph.output(results + saved).meta["desc"] = [*descriptors_out[: captured.num_forward], *descriptors]
     return fx.GraphModule(module, forward.graph), fx.GraphModule(module, backward.graph)
 
 
 def _checked(captured: Captured, schedule: Any) -> tuple[fx.GraphModule, Simulation]:
     if captured.module is None:
-        raise PlanError("the captured model comes out of a pickle, which has its graph alone; capture the model again")
+        raise PlanError("the captured model comes from a pickle, which has only its graph; capture the model again")
     simulation = schedule
     if not isinstance(schedule, Simulation) or schedule.graph is not captured.graph:
         simulation = simulate(captured.graph, getattr(schedule, "schedule", schedule))
@@ -92,35 +92,35 @@ def _checked(captured: Captured, schedule: Any) -> tuple[fx.GraphModule, Simulat
 
 
 class _Lowering:
-    """Copies the operators of a joint graph into a module, as often as they run."""
+    """Copies operators of a joint graph into a module, once per run; `copies` has the copy of each result and run."""
 
     def __init__(self, captured: Captured, simulation: Simulation, earlier: "_Lowering | None" = None) -> None:
         self.captured = captured
         self.graph = fx.Graph()
-        self.earlier = earlier  # the forward module, of which the backward one reads
-        self.copies: dict[tuple[fx.Node, tuple[int, ...]], fx.Node] = {}  # by result and its instances
-        self.received: list[
-            tuple[fx.Node, fx.Node]
-        ] = []  # inputs of the backward module, and their sources in the forward one
+        self.earlier = earlier
+        self.copies: dict[tuple[fx.Node, tuple[int, ...]], fx.Node] = {}
+        # Inputs of the backward module, and their sources in the forward module.
+        self.received: list[tuple[fx.Node, fx.Node]] = []
         self.runs = simulation.runs
         self.parts = {part for parts in captured.tensors for part in parts}
         self.ran: set[fx.Node] = set() if earlier is None else earlier.ran
-        self.pinned: dict[int, int] = {} if earlier is None else earlier.pinned  # instances of the first runs
+        self.pinned: dict[int, int] = {} if earlier is None else earlier.pinned  # first runs
         self.node_of = {each: v for v, each in enumerate(captured.operators)}
         self.value: list[int] = simulation.lifetimes.value.tolist()  # by instance
-        self.hosts: dict[int, list[fx.Node]] = {}  # by value: host tensors
-        self.stored: dict[int, int] = {} if earlier is None else earlier.stored  # the instance that is copied of each
-        self.arriving: set[int] = set()  # loaded instances that nothing has read
+        # Host tensors of each value, and the instance that was copied to them.
+        self.hosts: dict[int, list[fx.Node]] = {}
+        self.stored: dict[int, int] = {} if earlier is None else earlier.stored
+        self.arriving: set[int] = set()  # loaded, not read yet
 
     def copy_inputs(self, inputs: Iterable[fx.Node], boundary: Step) -> None:
-        """Copy the joint graph's inputs to this module; gradients from outside arrive at the boundary."""
+        """Copy inputs of the joint graph; the boundary's instances are the gradients of the outputs."""
         arriving = dict(zip(self.captured.graph.values(boundary.node), boundary.makes, strict=True))
         for node in inputs:
             stored = tuple(arriving[x] for x in self.captured.bases[node])
             self.copies[node, stored] = self.graph.node_copy(node)
 
     def run(self, step: Step) -> None:
-        """Copy the operator of a step, and the items of its tuple, between its loads and its stores."""
+        """Add the loads of a step, its operator with the items of its tuple, its stores, and waits for its frees."""
         for i in step.loads:
             self._load(i)
         self._run(step)
@@ -130,7 +130,7 @@ class _Lowering:
             self._free(i)
 
     def wait_for_loads(self) -> None:
-        """Wait for loads that are read in the other module: their memory is free if that never runs."""
+        """Wait for loads that only the backward module reads: if it never runs, their memory is freed here."""
         for i in sorted(self.arriving):
             self._arrive(i)
 
@@ -141,25 +141,26 @@ class _Lowering:
         for x, instance in computed.items():
             self.pinned.setdefault(x, instance)
         if node is None or (DRAW in node.meta and self.runs[self.node_of[node.meta[DRAW]]] == 1):
-            return  # the boundary, or an unneeded state
+            return
         serving = dict(step.reads)
         self._copy(node, serving, computed)
         if node not in self.parts:
-            self._take_apart(node, serving | computed)
+            self._extract_items(node, serving | computed)
         self.ran.add(node)
 
     def results(self, outputs: Iterable[Any]) -> list[Any]:
-        """Outputs, from the first runs of their operators; numbers and None unchanged."""
+        """Return copies of outputs, from the first runs of their operators; numbers and None stay unchanged."""
         return [self.copy(each, self.pinned) if isinstance(each, fx.Node) else each for each in outputs]
 
     def copy(self, node: fx.Node, serving: Mapping[int, int]) -> fx.Node:
-        """Return the copy in this module of a joint graph's result, stored in the instances that serve reads now."""
+        """Return this module's copy of a result, in the instances that serve its reads; create it if necessary."""
         key = (node, tuple(serving[x] for x in self.captured.bases[node]))
         if key not in self.copies:
             computed = None if self.earlier is None else self.earlier.copies.get(key)
             if computed is not None and (node.op == "placeholder" or node in self.parts):
                 self.copies[key] = self._receive(computed)
-            else:  # a view, taken of its stored base; views are never saved beside their bases
+            # A view is recreated from its base, never saved in addition to it.
+            else:
                 self.copies[key] = self.graph.node_copy(node, lambda read: self.copy(read, serving))
         if node in self.parts and key[1][0] in self.arriving:
             self._arrive(key[1][0])
@@ -167,7 +168,8 @@ class _Lowering:
 
     def saved(self) -> list[fx.Node]:
         """Return the values that the forward module must pass to this one, in the order of its inputs."""
-        self.received.sort(key=lambda pair: UNCHECKED in pair[1].meta)  # AOTAutograd wants these last
+        # AOTAutograd requires unchecked tensors at the end.
+        self.received.sort(key=lambda pair: UNCHECKED in pair[1].meta)
         first = self._first_input()
         for node, _ in self.received:
             first.prepend(node)
@@ -203,20 +205,21 @@ class _Lowering:
         parts = self.captured.tensors[x]
         self.stored[x] = i
         self.hosts[x] = hosts = []
-        if all(self._is_there(part, i) for part in parts):  # no part is: the state of a draw that does not run again
+        # The state of a draw that is not replayed has no copy.
+        if all(self._is_there(part, i) for part in parts):
             check_streams(parts[0].meta["val"].device)
             stored = self.graph.call_function(store, tuple(self.copy(part, {x: i}) for part in parts))
             for place, part in enumerate(parts):
-                there = part.meta["val"].to("cpu", copy=True)
-                hosts.append(self._call({"val": there, STORAGES: storages(there)}, operator.getitem, stored, place))
+                on_host = part.meta["val"].to("cpu", copy=True)
+                hosts.append(self._call({"val": on_host, STORAGES: storages(on_host)}, operator.getitem, stored, place))
 
     def _is_there(self, part: fx.Node, i: int) -> bool:
-        """True if this module or the forward one has computed a part of an instance."""
+        """True if this module, or the forward module, has computed a part of an instance."""
         modules = (self,) if self.earlier is None else (self, self.earlier)
         return any((part, (i,)) in module.copies for module in modules)
 
     def _free(self, i: int) -> None:
-        """Wait for the copy of an instance that is freed."""
+        """Wait for the copies of an instance before it is freed."""
         x = self.value[i]
         if i in self.arriving:
             self._arrive(i)
@@ -225,7 +228,7 @@ class _Lowering:
             self.graph.call_function(leave, (tensor, self._hosts(x)[0]))
 
     def _hosts(self, x: int) -> list[fx.Node]:
-        """Return the tensors of a value on the host; empty if it is not stored."""
+        """Return the host tensors of a value; empty if it is not stored."""
         if x not in self.hosts and self.earlier is not None:
             self.hosts[x] = [self._receive(each) for each in self.earlier.hosts.get(x, ())]
         return self.hosts.get(x, [])
@@ -235,18 +238,19 @@ class _Lowering:
         called.meta = dict(meta)
         return called
 
-    def _take_apart(self, node: fx.Node, serving: Mapping[int, int]) -> None:
-        """Take a tuple apart at once, so that unread items are released."""
+    def _extract_items(self, node: fx.Node, serving: Mapping[int, int]) -> None:
+        """Extract all items of a tuple at once, so that unread items are released."""
         for user in node.users:
             if user.target is operator.getitem:
                 self.copy(user, serving)
-                self._take_apart(user, serving)
+                self._extract_items(user, serving)
 
     def _receive(self, copy: fx.Node) -> fx.Node:
-        """Add an input of the backward module for a value of the forward one."""
+        """Add an input to the backward module for a value of the forward module."""
         with self.graph.inserting_before(self._first_input()):
             received = self.graph.placeholder(copy.name)
-        received.target = received.name  # another node of this module may have the same name
+        # The name was made unique if another node of this module already had it.
+        received.target = received.name
         received.meta = dict(copy.meta)
         self.received.append((received, copy))
         return received

@@ -1,4 +1,4 @@
-"""A drop-in module that runs a model within a budget."""
+"""A drop-in replacement of a model that trains within a memory budget."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +29,12 @@ from remat_algos.plan.plan import Plan
 from remat_algos.wording import counted, shortened
 
 SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
-"""The contents of a module; ours has those of the model."""
-DEVICES = ("cpu", "cuda")  # device types whose autocast is part of a capture
+"""Attributes of a module that hold its contents; `Rematerialized` shares those of the model."""
+DEVICES = ("cpu", "cuda")  # devices with autocast
 
 
 class _OfMode(NamedTuple):
-    """The code of one mode, its parameters and buffers by name, and the nodes recomputed from inputs."""
+    """Compiled code of one mode, names of its parameters and buffers, and the nodes that are recomputed from inputs."""
 
     call: Callable[..., Any]
     names: list[str]
@@ -43,16 +43,16 @@ class _OfMode(NamedTuple):
 
 
 class Rematerialized(nn.Module):
-    """A module for a model with inputs of fixed shapes, which shares its parameters, buffers and submodules.
+    """A planned model for inputs of fixed shapes; it shares the model's parameters, buffers and submodules.
 
-    If the mode of a submodule, `requires_grad` or type of a parameter, or autocast has changed, the model is captured
-    and planned again. Without gradients (`torch.no_grad`) the model itself runs, for inputs of any shape. Copies and
-    unpickled modules are planned at their first call. Other attributes and hooks stay as captured.
+    The model is captured and planned again if the mode of a submodule, the `requires_grad` or type of a parameter, or
+    autocast has changed; changes of other attributes and hooks have no effect. Without gradients (`torch.no_grad`) the
+    model itself runs, with inputs of any shape. Copies and unpickled modules are planned at their first call.
     """
 
     def __init__(self, model: nn.Module, request: TrainingRequest, specs: list[tuple[str, str]], check: bool) -> None:
         training = model.training
-        self.__dict__["_original"] = model  # no submodule
+        self.__dict__["_original"] = model  # not registered as a submodule
         super().__init__()
         self.__dict__.update({name: getattr(model, name) for name in SHARED})
         model.training = training
@@ -105,7 +105,7 @@ class Rematerialized(nn.Module):
         raise GraphError("a planned model has no replicas for DataParallel; use DistributedDataParallel")
 
     def _apply(self, *args: Any, **kwargs: Any) -> "Rematerialized":
-        self.original._apply(*args, **kwargs)  # moves a module, or changes the type of its parameters
+        self.original._apply(*args, **kwargs)
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
@@ -118,7 +118,7 @@ class Rematerialized(nn.Module):
         self.original._load_from_state_dict(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model; GraphError for inputs other than those it was planned for."""
+        """Run the model; GraphError if the inputs differ from those it was planned for."""
         if not torch.is_grad_enabled():
             return self.original(*args, **kwargs)
         actual = describe(args, kwargs)
@@ -133,19 +133,19 @@ class Rematerialized(nn.Module):
         state |= self.original.named_buffers(remove_duplicate=False)
         results = planned.call(*(state[name] for name in planned.names), *args, **kwargs)
         if planned.reread:
-            given = state | {f"input {name}": leaf for name, leaf in _named_leaves(args, kwargs)}
-            check_before_backward(results, [(name, given[name], again) for name, again in planned.reread])
+            available = state | {f"input {name}": leaf for name, leaf in _named_leaves(args, kwargs)}
+            check_before_backward(results, [(name, available[name], again) for name, again in planned.reread])
         return results
 
     def plan_mode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> GraphReport | None:
-        """Capture and plan the model in its mode; None if nothing in it has a gradient, so that it runs as it is."""
+        """Capture and plan the model in its current mode; return None, without a plan, if it has no gradient."""
         partitioner, mode, last = Partitioner(self._request), _mode(self.original), self._last
         with contextlib.ExitStack() as stack:
             joint = export(stack, self.original, args, kwargs)
             constants = vars(joint.graph_module) | dict(joint.graph_module.named_buffers())
 
             def backward(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-                # PyTorch passes a deep copy, whose constants would not follow the model's tensors
+                # PyTorch passes a deep copy; its constants would miss updates of the model's tensors.
                 for node in module.graph.find_nodes(op="get_attr"):
                     if isinstance(constants.get(node.target), torch.Tensor):
                         setattr(module, node.target, constants[node.target])
@@ -181,30 +181,31 @@ def rematerialize(
     check: bool = True,
     **options: Any,
 ) -> Rematerialized:
-    """Return a model that runs within a budget, for inputs of these shapes, as a module that shares its parameters.
+    """Return a module that trains a model within a budget, for inputs of these shapes; it shares the parameters.
 
     Parameters
     ----------
     model : torch.nn.Module
     inputs : sequence
-        Arguments, whose shapes, dtypes, devices and `requires_grad` later calls must have.
+        Arguments of the model. Later calls must have the same shapes, dtypes, devices and `requires_grad`.
     budget, **options
         As for `backend`.
     keywords : mapping, optional
-        Arguments by name.
+        Keyword arguments of the model.
     check : bool
         Compare one forward pass with the model's, from the same seed; buffers, inputs and PyTorch's default generators
-        stay unchanged. On a GPU models that draw are not compared.
+        are restored. On a GPU, a model with random operators is not compared.
 
     Returns
     -------
     Rematerialized
-        With a `plan` and a `report`.
+        Its attributes `plan` and `report` describe the plan.
 
     Raises
     ------
     GraphError
-        If the model's Python depends on data, which torch.compile splits, or the results of both passes differ.
+        If the model's Python code depends on data (`backend` and torch.compile support that), or the results of both
+        passes differ.
     BudgetError
         With `infeasible="raise"`, if no plan within the budget is found.
 
@@ -220,18 +221,17 @@ def rematerialize(
     args, kwargs = tuple(inputs), dict(keywords or {})
     if hooked := hooked_modules(model):
         warn(
-            "full backward hooks of {hooked!l} do not run in the planned model; watch gradients by "
-            "Tensor.register_hook",
+            "full backward hooks of {hooked!l} do not run in the planned model; use Tensor.register_hook for gradients",
             hooked=hooked,
         )
     planned = Rematerialized(model, TrainingRequest.of(budget, **options), describe(args, kwargs), check)
     if planned.plan_mode(args, kwargs) is None:
-        raise GraphError("nothing of the model has a gradient; there is nothing to plan")
+        raise GraphError("the model computes no gradient, so there is nothing to plan")
     return planned
 
 
 def _mode(model: nn.Module) -> Any:
-    """Everything that a capture depends on, except the inputs."""
+    """Return everything that a capture depends on, except the inputs."""
     return (
         tuple(module.training for module in model.modules()),
         tuple(
@@ -249,10 +249,10 @@ def _writes_parameter(result: Any) -> bool:
 def _check_pass(
     planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[str, Any], draws: bool, written: Sequence[str]
 ) -> None:
-    """Raise GraphError unless one forward pass equals the model's: a capture may have left something out.
+    """Raise GraphError if one forward pass differs from the model's, since a capture may have missed something.
 
-    Nothing is compared on fake tensors, nor on a GPU if operators draw: there they draw other numbers without
-    gradients. `written` are the parameters that a pass writes.
+    Nothing is compared on fake tensors, nor on a GPU if operators draw: they draw other numbers there without
+    gradients. `written` names the parameters that a pass writes.
     """
     model = planned.original
     present = [*model.parameters(), *model.buffers(), *tensors((args, kwargs))]
@@ -266,15 +266,15 @@ def _check_pass(
     try:
         ours = _one_pass(model, planned.forward, args, kwargs, written, gradients=True)
         difference = _difference_of(ours, _one_pass(model, model, args, kwargs, written, gradients=False))
-        if difference:  # without gradients it fits even if a step does not, but may take a fast path that differs
+        if difference:
             difference = _difference_of(ours, _one_pass(model, model, args, kwargs, written, gradients=True))
     except torch.OutOfMemoryError as error:
-        warn("the planned model was not compared with the model, for which memory ran out: {error!w}", error=error)
+        warn("the planned model was not compared with the model, which ran out of memory: {error!w}", error=error)
         return
     if difference:
         raise GraphError(
-            "the planned model differs from the model in {difference!p}: the capture left something out, or "
-            "the model's Python depends on more than its inputs; use {by_name!w}, or check=False",
+            "the planned model differs from the model in {difference!p}: the capture missed something, or the "
+            "model's Python code depends on more than its inputs; use {by_name!w}, or check=False",
             difference=difference,
             by_name=BY_NAME,
         )
@@ -289,12 +289,12 @@ def _one_pass(
     *,
     gradients: bool,
 ) -> list[tuple[str, Any]]:
-    """Results, written tensors and the CPU's generator after a pass, by name; all are restored afterwards."""
+    """Run a pass; return its results, written tensors and the CPU generator's state by name, and restore them."""
     slots = [(module, name) for module in model.modules() for name, each in module._buffers.items() if each is not None]
     buffers = [module._buffers[name] for module, name in slots]
     parameters = {name: model.get_parameter(name) for name in written}
-    kept = (*buffers, *parameters.values(), *tensors((args, kwargs)))
-    before = [tensor.detach().clone() for tensor in kept]
+    restored = (*buffers, *parameters.values(), *tensors((args, kwargs)))
+    before = [tensor.detach().clone() for tensor in restored]
     cuda = {tensor.device.index for tensor in (*model.parameters(), *before) if tensor.device.type == "cuda"}
     try:
         with torch.random.fork_rng(devices=sorted(cuda)), torch.set_grad_enabled(gradients):
@@ -306,7 +306,7 @@ def _one_pass(
         results += [(f"parameter {shortened(name)}", _detached(each)) for name, each in parameters.items()]
     finally:
         with torch.no_grad():
-            for tensor, value in zip(kept, before, strict=True):
+            for tensor, value in zip(restored, before, strict=True):
                 if not torch.equal(tensor, value):
                     tensor.copy_(value)
         for (module, name), buffer in zip(slots, buffers, strict=True):
@@ -319,7 +319,7 @@ def _detached(result: Any) -> Any:
 
 
 def _difference_of(ours: Sequence[tuple[str, Any]], theirs: Sequence[tuple[str, Any]]) -> str:
-    """Return the first difference between the results of two passes, or ""."""
+    """Describe the first difference between the results of two passes; "" if there is none."""
     if [name for name, _ in ours] != [name for name, _ in theirs]:
         return "the number of its results"
     for (name, actual), (_, expected) in zip(ours, theirs, strict=True):
@@ -335,23 +335,22 @@ def _difference_of(ours: Sequence[tuple[str, Any]], theirs: Sequence[tuple[str, 
 
 
 def _tolerance(expected: torch.Tensor) -> float:
-    """How far a result may be off: 100 units in the last place of its largest number, 4 in half precision."""
+    """Allowed error of a result: 100 units in the last place of its largest element, 4 in half precision."""
     if not (expected.is_floating_point() or expected.is_complex()) or not expected.numel():
         return 0.0
     unit = torch.finfo(expected.dtype).eps
     ulps = 100 if unit < torch.finfo(torch.float16).eps else 4
     largest = torch.where(expected.isfinite(), expected, 0).abs().max().item()
-    # Sums of other devices have another order.
-    return unit * ulps * largest * (1 if expected.device.type == "cpu" else 100)
+    return unit * ulps * largest * (1 if expected.device.type == "cpu" else 100)  # GPUs sum in another order
 
 
 def describe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names of the inputs, from their places in lists and mappings, and descriptions for comparison."""
+    """Return (name, description) of each input; equal descriptions mean that a plan fits."""
     return [(name, _described(leaf)) for name, leaf in _named_leaves(args, dict(sorted(kwargs.items())))]
 
 
 def _named_leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the inputs in lists and mappings, with their names, in the order of PyTorch's pytrees."""
+    """Return (name, input) of the leaves of nested arguments, in the order of PyTorch's pytrees."""
     leaves, _ = leaves_with_paths((tuple(args), dict(kwargs)))
     return [(_name(path[1:]), leaf) for path, leaf in leaves]
 
@@ -363,7 +362,7 @@ def _name(path: Sequence[Any]) -> str:
 
 
 def _described(leaf: Any) -> str:
-    """Shape, dtype, device and `requires_grad` of a tensor; other objects unchanged."""
+    """Describe a tensor by dtype, shape, device and `requires_grad`; any other object by its repr."""
     if not isinstance(leaf, torch.Tensor):
         return repr(leaf)
     gradient = ", requires_grad" if leaf.requires_grad else ""
@@ -371,10 +370,10 @@ def _described(leaf: Any) -> str:
 
 
 def _other_inputs(actual: list[tuple[str, str]], expected: list[tuple[str, str]]) -> GraphError:
-    """Return the error for the first difference between inputs and those that the model was planned for."""
+    """Return the error for the first difference between inputs and the planned ones."""
     if len(actual) != len(expected):
         return GraphError(
-            "the model is called with {inputs:input}, and was planned for {planned}; plan for these inputs: "
+            "the model is called with {inputs:input}, but was planned for {planned}; plan for these inputs: "
             "rematerialize(model, inputs, budget)",
             inputs=len(actual),
             planned=len(expected),
@@ -382,13 +381,13 @@ def _other_inputs(actual: list[tuple[str, str]], expected: list[tuple[str, str]]
     (name, found), (its, planned) = next(pair for pair in zip(actual, expected, strict=True) if pair[0] != pair[1])
     if name != its:
         return GraphError(
-            "input {name} stands where {planned} did when the model was planned; plan for these inputs: "
+            "input {name} is passed where the plan expects {planned}; plan for these inputs: "
             "rematerialize(model, inputs, budget)",
             name=name,
             planned=its,
         )
     return GraphError(
-        "input {name} is {found!p}, and was planned for as {planned!p}; plan for these inputs: "
+        "input {name} is {found!p}, but was planned as {planned!p}; plan for these inputs: "
         "rematerialize(model, inputs, budget)",
         name=name,
         found=found,

@@ -1,4 +1,4 @@
-"""Parts of a model that torch.compile leaves out of its graphs, so that they run outside every plan."""
+"""Parts of a model that torch.compile does not capture, so that they run outside every plan."""
 
 import sysconfig
 from collections.abc import Sequence
@@ -14,9 +14,10 @@ from remat_algos.errors import warn
 from remat_algos.interop.torch.private_names import Break
 from remat_algos.wording import LONGEST_PATH, listed, shortened
 
-CALLERS_NAMED = 3  # parts that one warning describes
+# Number of parts, and of modules, that one warning describes.
+CALLERS_NAMED = 3
 warn_user = partial(warn, skipped=("torch", "contextlib"))
-"""Warn at the user's line, outside of PyTorch."""
+"""Warn with the user's line as location, not one in PyTorch."""
 _TORCH, _PYTHON = str(Path(torch.__file__).parent), sysconfig.get_path("stdlib")
 _CALLED = str(Path(_TORCH, "_dynamo", "external_utils.py"))
 _PARALLEL = tuple(str(Path(_TORCH, *each)) for each in (("nn", "parallel"), ("distributed",)))
@@ -24,16 +25,16 @@ _PARALLEL = tuple(str(Path(_TORCH, *each)) for each in (("nn", "parallel"), ("di
 HOOKS = "Module-level backwards hooks"
 REMEDIES = {
     "Attempted to wrap RNN, GRU, or LSTM": "give the backend's option recurrent=True",
-    HOOKS: "remove the hook, or watch gradients of parameters by Tensor.register_hook",
+    HOOKS: "remove the hook, or use Tensor.register_hook for gradients of parameters",
     "Module-level forward hooks": "remove the hook",
-    "torch.func.grad": "return the loss, and compute gradients by loss.backward() outside the compiled function",
+    "torch.func.grad": "return the loss, and call loss.backward() outside the compiled function",
     "using `torch.autograd.grad`": "compute gradients outside the compiled function",
     "Unsupported Tensor.backward() call": "call backward outside the compiled function",
-    "Unsupported Tensor.item() call": "compute with the tensor, not with its number",
-    "Data dependent operator": "compute with the tensor, not with its number",
+    "Unsupported Tensor.item() call": "compute with the tensor, not with its element",
+    "Data dependent operator": "compute with the tensor, not with its element",
     "Dynamic shape operator": "use operators whose sizes do not depend on data",
 }
-"""Remedies by the beginning of PyTorch's reason; for other reasons, PyTorch's own hint."""
+"""Remedies by the beginning of PyTorch's reason; for any other reason PyTorch's own hint is used."""
 NO_HINT = (
     "Please report",
     "It may be possible to write",
@@ -44,7 +45,7 @@ NO_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class UnplannedPart:
-    """A part of a model that runs outside every plan: its place, PyTorch's reason, and a remedy."""
+    """A part of a model that runs outside every plan: its location, PyTorch's reason, and a remedy."""
 
     place: str
     reason: str
@@ -52,7 +53,7 @@ class UnplannedPart:
 
     @classmethod
     def of(cls, graph_break: Break, model: Any) -> "UnplannedPart | None":
-        """The part of a break; None if DDP or FSDP breaks graphs on its own, or it is in a function of PyTorch."""
+        """Describe a graph break; None if DDP or FSDP causes it on purpose, or it is inside a function of PyTorch."""
         reason, _, rest = graph_break.reason.partition("\n")
         context = rest.rpartition("Developer debug context: ")[2].partition("\n")[0].strip()
         reason = reason.rstrip(".") or "PyTorch gives no reason"
@@ -65,36 +66,36 @@ class UnplannedPart:
         if users:
             file, number, function, line = users[-1]
             place = f"{line or function} ({Path(file).name}, line {number})"
-        elif graph_break.frames and graph_break.frames[0][0] == _CALLED:  # by the line at which the warning is
+        elif graph_break.frames and graph_break.frames[0][0] == _CALLED:
             place = ""
         else:
             return None
-        known = next((remedy for start, remedy in REMEDIES.items() if reason.startswith(start)), None)
+        known_remedy = next((remedy for start, remedy in REMEDIES.items() if reason.startswith(start)), None)
         hints = [each.strip() for each in rest.split("Hint: ")[1:]]
         useful = [each.partition("\n")[0].rstrip(".") for each in hints if not each.startswith(NO_HINT)]
-        remedy = known or (useful[0] if useful else "leave it out of the model that is compiled")
+        remedy = known_remedy or (useful[0] if useful else "leave it out of the compiled model")
         return cls(place, f"{reason} ({context})" if context else reason, remedy)
 
     def __str__(self) -> str:
         return ": ".join(shortened(each, LONGEST_PATH) for each in (self.place, self.reason) if each)
 
     def with_remedy(self) -> str:
-        """Return the part as a warning describes it."""
+        """Format the part with its remedy, for a warning."""
         return f"{self} ({shortened(self.remedy, LONGEST_PATH)})"
 
 
 def hooked_modules(model: Any) -> list[str]:
-    """Names of the submodules that have full backward hooks."""
+    """Return the names of the submodules that have full backward hooks."""
     modules = model.named_modules() if isinstance(model, nn.Module) else ()
     return [name or type(each).__name__ for name, each in modules if each._backward_hooks]
 
 
 def warn_of(parts: Sequence[UnplannedPart], planned: bool) -> None:
-    """Warn of parts that run outside every plan, with what helps for each; without any, of a whole call."""
+    """Warn of parts that run outside every plan, with remedies; if there are none, that nothing was captured."""
     if not parts:
         warn_user(
-            "remat plans nothing of the model, since torch.compile has captured nothing of its first call; enable it, "
-            "and make that call outside of dispatch modes and other compiled functions"
+            "remat plans nothing of the model, because torch.compile has captured nothing of its first call; enable "
+            "torch.compile, and make that call outside of dispatch modes and other compiled functions"
         )
         return
     described = "; ".join(map(UnplannedPart.with_remedy, parts[:CALLERS_NAMED]))

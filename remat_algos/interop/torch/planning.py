@@ -1,4 +1,4 @@
-"""Planning of joint graphs: captured, solved within a budget, and split into the two modules that run the plan."""
+"""Planning of joint graphs: capture, solve within a budget, and split into the two modules that run the plan."""
 
 import contextlib
 import logging
@@ -53,27 +53,27 @@ from remat_algos.search.solve import answered
 from remat_algos.wording import counted, did_you_mean
 
 Reread = Mapping[int | str, Sequence[str]]
-"""Nodes recomputed from an input, by its place among the arguments, or by the name of a parameter or buffer."""
+"""Nodes recomputed from each input; the key is its position among the arguments, or a parameter's or buffer's name."""
 
 LOG = logging.getLogger(__name__)
 TODAY = "today"
-"""The budget that is the peak which the model has today."""
+"""Budget equal to the model's peak without a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRequest:
-    """The request to plan a model; `solver`, `effort` and `link` are as for `remat_algos.solve`.
+    """Options for planning a model; `solver`, `effort` and `link` are as for `remat_algos.solve`.
 
-    `budget`: limit of the peak, not of values saved for the backward part; shares are of the best order of one pass
-    that was found, "least" is "least+0.1%", and "today" the model's peak with its own `torch.utils.checkpoint`.
-    `rng`: random operators may run again ("replay", with the generator's state of their first run), or only "once".
-    `cost`: "roofline", "occupancy", "flops", "profile" (measured here), or a function that gives ns of (FLOPs, bytes).
-    `device`: whose times "roofline" and "occupancy" are, by default an "A100 80GB"; a link needs it, or costs in time.
-    `workspace`: run each kind of operator once, to measure its workspace.
-    `infeasible`: "warn" and run the plan with the lowest peak if none is within the budget, or "raise".
-    `optimizer`, `accumulate`, `reserve`: what a device budget also reserves, states of "sgd", "momentum", "adam" or
-    "adamw", gradients kept from earlier steps, and bytes.
-    `recurrent`: let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, which it leaves out by default.
+    `budget`: limit of the peak, not of the values saved for the backward part. A share refers to the lowest peak found
+    for one pass, "least" means "least+0.1%", and "today" the model's peak with its own `torch.utils.checkpoint`.
+    `rng`: random operators may be recomputed with the generator's state of their first run ("replay"), or not ("once").
+    `cost`: as for `remat_algos.interop.onnx.capture`, or "profile", which times operators on this machine.
+    `device`: device for "roofline" and "occupancy", by default "A100 80GB". A link needs it, or costs that are times.
+    `workspace`: run each kind of operator once to measure its workspace.
+    `infeasible`: if no plan is within the budget, "warn" and run the plan with the lowest peak, or "raise" BudgetError.
+    `optimizer`, `accumulate`, `reserve`: what a device budget also counts: states of "sgd", "momentum", "adam" or
+    "adamw", gradients kept from earlier steps, and bytes to keep free.
+    `recurrent`: let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, which it does not by default.
     """
 
     budget: Budget | Amount
@@ -92,7 +92,7 @@ class TrainingRequest:
 
     def __post_init__(self) -> None:
         if not self.as_today:
-            Budget.of(self.budget)  # checks it
+            Budget.of(self.budget)  # raises an error if invalid
         check_choice("rng", self.rng, RNG)
         check_choice("infeasible", self.infeasible, ("warn", "raise"))
         check_reserved(self.budget, self.optimizer, self.accumulate, self.reserve)
@@ -106,7 +106,7 @@ class TrainingRequest:
 
     @classmethod
     def of(cls, budget: Budget | Amount, **options: Any) -> "TrainingRequest":
-        """Return a request from users' options; TypeError for an unknown option."""
+        """Create a request from a user's options; TypeError for an unknown option."""
         names = [name for name in cls.__dataclass_fields__ if name != "budget"]
         for name in options:
             if name not in names:
@@ -120,7 +120,7 @@ class TrainingRequest:
 
     @property
     def as_today(self) -> bool:
-        """True if the budget is the peak that the model has today."""
+        """True if the budget is the model's peak without a plan."""
         return isinstance(self.budget, str) and self.budget.strip().lower() == TODAY
 
     @property
@@ -141,32 +141,31 @@ class TrainingRequest:
         )
 
     def plan(self, graph: ComputationGraph, references: References, above: list[tuple[BudgetError, int]]) -> Plan:
-        """A plan within the budget, or one with the lowest peak, whose error and peak are appended to `above`.
+        """Return a plan within the budget; if there is none, the one with the lowest peak, noted in `above`.
 
-        With the solver "auto" it is no worse than a reference that fits.
+        With the solver "auto" the plan is no worse than any reference that fits.
         """
         budget = self._in_bytes(references)
         limit = None if budget.above_lowest else budget.memory_limit(0, graph.resident_memory)
-        plan, failed = None, None
+        plan, failure = None, None
         request = Request.of(graph, budget, solver=self.solver, effort=self.effort, link=self.link)
         try:
             plan = answered_before(request)
         except BudgetError as error:
-            plan, failed = error.plan, error
+            plan, failure = error.plan, error
         start = references.better(plan, limit) if request.named is None else None
         if start is not None:
             return answered(request.started(start.schedule), Clock())
-        if failed is None:
+        if failure is None:
             assert plan is not None
             return plan
         if self.infeasible == "raise" or plan is None:
-            raise failed
-        # The traceback would keep the tensors of the calls around it alive.
-        above.append((failed.with_traceback(None), plan.peak_memory))
+            raise failure
+        above.append((failure.with_traceback(None), plan.peak_memory))
         return plan
 
     def _in_bytes(self, references: References) -> Budget:
-        """Return the budget of one graph in bytes, not as a share."""
+        """Convert the budget to bytes for one graph."""
         if self.as_today:
             return Budget(references.as_is.peak_memory)
         budget = Budget.of(self.budget)
@@ -179,30 +178,33 @@ class TrainingRequest:
 
 
 class Partitioner:
-    """Plans the graphs of one model within one budget, and keeps the reports.
+    """Plans the graphs of one model within one budget, and collects the reports.
 
-    A budget in bytes is for all graphs together: bytes that earlier graphs keep for their backward part are subtracted.
-    A share is of each graph's own peak. Without torch.compile all graphs count as shapes of one.
+    A budget in bytes applies to all graphs together: bytes that earlier graphs keep for their backward part are
+    subtracted. A share applies to each graph's own peak. Without torch.compile, all graphs count as shapes of one.
     """
 
     def __init__(self, request: TrainingRequest) -> None:
         self.request = request
         self.reports: list[GraphReport] = []
-        self.reread: Reread = {}  # for the graph planned last
-        self.parts: dict[str, UnplannedPart] = {}  # parts outside all graphs, by description
+        self.reread: Reread = {}  # of the graph planned last
+        self.parts: dict[str, UnplannedPart] = {}  # by description
         self._last_compilations = set[tuple[int, int]]()
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
-        # number of graphs captured by torch.compile, for training and inference
+        # Number of graphs that torch.compile has captured, for training and inference.
         self._n_graphs = 0
-        self._inner: list[Break] = []  # gradients that are computed within graphs, in this call
+        # Gradients computed inside of graphs, in this call of the model.
+        self._inner: list[Break] = []
         self._running = 0  # calls of the model in progress
-        self._infeasible: list[tuple[BudgetError, int]] = []  # graphs without a plan
+        # Error and lowest peak of each graph without a plan within the budget.
+        self._infeasible: list[tuple[BudgetError, int]] = []
         self._warned_above = self._warned_nothing = self._warned_infeasible = self._warned_waiting = False
-        self._runs: dict[tuple[int, int], int] = {}  # runs by place, before backward
-        self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # by place: a saved storage per run
+        # By place: maximum number of runs that wait for their backward part, and one saved storage of each such run.
+        self._runs: dict[tuple[int, int], int] = {}
+        self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}
         self._buckets = 0  # bytes of DDP's gradient buckets
-        self._gathers: dict[int, Gather] = {}  # FSDP2 gathers, by parameter group
+        self._gathers: dict[int, Gather] = {}  # FSDP2's gathers, by parameter group
 
     def __call__(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **ignored: Any
@@ -211,7 +213,7 @@ class Partitioner:
         start = time.perf_counter()
         self._place, self._buckets = self._next_place(), max(self._buckets, parallel_gradients())
         model = self.request.capture(joint, num_fwd_outputs)
-        known = time.perf_counter()
+        captured = time.perf_counter()
         references = References.of(model)
         plan = replace(self.request, budget=self._left(model.graph), reserve=0, accumulate=False).plan(
             model.graph, references, self._infeasible
@@ -221,13 +223,13 @@ class Partitioner:
         planned = time.perf_counter()
         modules = split(model, plan.simulation)
         self.reread = recomputed_from_inputs(model, plan.simulation)
-        self._note(model, plan, references, (known - start, planned - known, time.perf_counter() - planned))
+        self._note(model, plan, references, (captured - start, planned - captured, time.perf_counter() - planned))
         return modules
 
     def compile_forward(self, module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-        """A boxed forward module that notes how often its saved values exist, if it runs again before backward."""
-        run, place, kept = box(module, inputs), self._place, _largest_saved(module)
-        if kept is None:
+        """Return the boxed forward module, wrapped to count calls whose backward part has not run yet."""
+        run, place, index = box(module, inputs), self._place, _largest_saved(module)
+        if index is None:
             return run
         waiting, peak = self.reports[-1].waiting, self.reports[-1].plan.peak_memory
         pending = self._pending.setdefault(place, [])
@@ -237,14 +239,14 @@ class Partitioner:
                 self._warned_waiting = True
                 warn_user(
                     "{waiting!b} of the peak of {peak!b} are gradients that wait for the end of "
-                    "the backward part, where eager PyTorch adds each to .grad, and calls its hooks, as soon as it is"
-                    " made; compile the blocks of the model one by one, so that each hands over its own",
+                    "the backward part, whereas eager PyTorch adds each to .grad and calls its hooks as soon as it is "
+                    "computed; compile the model's blocks one by one, so that each passes on its own gradients",
                     waiting=waiting,
                     peak=peak,
                 )
             results = run(inputs)
             pending[:] = [each for each in pending if each() is not None]
-            pending.append(weakref.ref(results[kept].untyped_storage()))
+            pending.append(weakref.ref(results[index].untyped_storage()))
             if len(pending) > self._runs.get(place, 1):
                 self._runs[place] = len(pending)
                 self._note_runs(place)
@@ -254,35 +256,37 @@ class Partitioner:
         return counted_run
 
     def _note_runs(self, place: tuple[int, int]) -> None:
-        """Add the bytes of graphs that run several times before their backward part to the last report, and warn."""
+        """Count graphs with several pending backward parts in the last report; warn once."""
         if self.reports:
             self.reports[-1] = replace(self.reports[-1], whole=self._whole())
         if self._runs[place] == 2:
             warn_user(
                 "a graph runs again before the backward part of its previous call, for the same model or for another "
-                "block of its class, so its saved tensors are held more than once, and the budget is for one call; "
+                "block of its class, so its saved tensors are live more than once, but the budget is for one call; "
                 "lower the budget, or batch the inputs into one call (reports[-1].whole counts every call)"
             )
 
     def monitor(self, model: Any) -> Callable[[], None]:
-        """Begin a call of the model; the result ends it, and warns once of each part that runs outside the graphs.
+        """Start a call of the model; return the function that ends it.
 
-        If nothing does, it warns of the first call of which torch.compile captures nothing.
+        That function warns once of each part that runs outside the graphs. If there is no such part but torch.compile
+        has captured nothing, it warns of the first such call.
         """
         end, trains = record_breaks(self.request.recurrent), torch.is_grad_enabled()
         self._inner, self._running, first = [], self._running + 1, len(self.reports)
 
         def leave() -> None:
             self._running -= 1
-            if len(self.reports) > first and (found := gathers(model)):  # FSDP2 settles them in the first call
-                self._gathers |= found
+            # FSDP2 determines its groups in the first call.
+            if len(self.reports) > first and (groups := gathers(model)):
+                self._gathers |= groups
                 self.reports[-1] = replace(self.reports[-1], whole=self._whole())
             parts = [part for each in end() + self._inner if (part := UnplannedPart.of(each, model)) is not None]
             new = {str(part): part for part in parts if str(part) not in self.parts}
             self.parts |= new
             for i in range(first, len(self.reports)):
                 self.reports[i] = replace(self.reports[i], graph_breaks=tuple(self.parts))
-            captured = bool(self._n_graphs or self.reports)  # the latter alone with a user's own backend
+            captured = bool(self._n_graphs or self.reports)
             if new or (trains and not captured and not self.parts and not self._warned_nothing):
                 self._warned_nothing = not new
                 warn_of([*new.values()], bool(self.reports))
@@ -293,47 +297,48 @@ class Partitioner:
 
     @contextlib.contextmanager
     def compiling(self, module: fx.GraphModule, inputs: Any) -> Iterator[None]:
-        """Context in which a graph of torch.compile is compiled, for its own sizes; warns at a frame's last one."""
+        """Specialize the current compilation to its sizes; warn if PyTorch will not compile the frame again."""
         compiled = compile_id()
         self._n_graphs += 1
         if compiled is not None and compiled[1] + 1 == recompile_limit() and compiled not in self._last_compilations:
             self._last_compilations.add(compiled)
             warn_user(
-                "PyTorch compiles this part of the model the last of {recompile_limit!w} times: with another "
+                "PyTorch compiles this part of the model for the last of {recompile_limit!w} times: with another "
                 "shape, number or mode it runs uncompiled, without plan and budget; pad batches to fewer shapes, "
-                "give what changes from step to step as tensors, or {compile_more!w}",
+                "pass numbers that change from step to step as tensors, or {compile_more!w}",
                 recompile_limit=recompile_limit(),
                 compile_more=COMPILE_MORE,
             )
         specialize_sizes(inputs)
         n_planned = len(self.reports)
         yield
-        if len(self.reports) == n_planned and (found := inner_gradient(module)) is not None:
-            self._inner.append(found)
+        if len(self.reports) == n_planned and (gradient := inner_gradient(module)) is not None:
+            self._inner.append(gradient)
 
     def _next_place(self) -> tuple[int, int]:
-        """Frame and part of the current graph."""
+        """Return (frame, part) of the current graph."""
         before, self._compiling = self._compiling, compile_id()
         if self._compiling is None:
             return 0, 0
         return self._compiling[0], self._place[1] + 1 if self._compiling == before else 0
 
     def _left(self, graph: ComputationGraph) -> Budget | Amount:
-        """Return the budget of a graph, minus bytes that earlier graphs hold and other bytes on the device."""
+        """Return the budget minus the bytes that earlier graphs save, and for a device budget minus its other bytes."""
         if self.request.as_today:
             return self.request.budget
         budget = Budget.of(self.request.budget)
         saved = sum(self._largest(lambda report: report.saved).values())
         others = sum(self._largest(lambda report: report.plan.graph.resident_memory + report.beside).values())
-        beside = others + self.request.beside(graph) + byte_limit(self.request.reserve)
+        reserved = others + self.request.beside(graph) + byte_limit(self.request.reserve)
+
         memory = budget.memory
         if memory is not None and not self.request.is_share:
             memory = max(byte_limit(memory) - saved, 0)
-        device = None if budget.device is None else max(byte_limit(budget.device) - saved - beside, 0)
+        device = None if budget.device is None else max(byte_limit(budget.device) - saved - reserved, 0)
         return replace(budget, memory=memory, device=device)
 
     def _largest(self, figure: Callable[[GraphReport], int]) -> dict[tuple[int, int], int]:
-        """Return the largest figure of each graph over its shapes, by place, before the current place."""
+        """Return the maximum of a figure over the shapes of each graph before the current place."""
         most: dict[tuple[int, int], int] = {}
         for report in self.reports:
             if report.place < self._place:
@@ -367,7 +372,7 @@ class Partitioner:
         self._warned_infeasible = True
         (error, peak), *others = self._infeasible
         warn_user(
-            "{error!w}; the plan of least peak runs: {peak!B}{others!w}",
+            "{error!w}; the plan with the lowest peak runs: {peak!B}{others!w}",
             error=error,
             peak=peak,
             others=f"; {counted(len(others), 'other graph')} of the model likewise" if others else "",
@@ -386,38 +391,38 @@ class Partitioner:
         self._warned_above = True
         remedy = ONE_GRAPH_OF_DDP if self._buckets else "lower the budget, or give a share such as 50%, for each graph"
         warn_user(
-            "the graphs of the model together peak at {whole!B}, above {limit!b}, since they are"
-            " planned one after the other; {remedy!w}",
+            "the graphs of the model together peak at {whole!B}, above {limit!b}, because they are "
+            "planned one after the other; {remedy!w}",
             whole=whole,
             limit=limit,
             remedy=remedy,
         )
 
     def _whole(self, run_of: Callable[[GraphReport], Simulation] = lambda report: report.plan.simulation) -> int:
-        """Maximum bytes of all graphs: one at its peak, what earlier ones keep, later gradients, DDP and FSDP2."""
+        """Maximum bytes: a graph at its peak, saved values of earlier ones, gradients of later ones, DDP and FSDP2."""
         most: dict[tuple[int, int], list[int]] = {}
         for report in self.reports:
             graph, run = report.plan.graph, run_of(report)
             figures = (run.peak_memory, saved_bytes(run), gradient_bytes(graph))
             most[report.place] = [max(pair) for pair in zip(figures, most.get(report.place, figures), strict=True)]
         places, runs = sorted(most), self._runs
-        beside = self._buckets + gathered_bytes(self._gathers.values())
-        if any(runs.get(place, 1) > 1 for place in places):  # in any order
-            # each run may have its own parameters, as blocks of one class have
-            held = sum(runs.get(place, 1) * (most[place][1] + most[place][2]) for place in places)
-            return beside + held + max(peak - saved - gradients for peak, saved, gradients in most.values())
-        return beside + max(
+        parallel = self._buckets + gathered_bytes(self._gathers.values())
+        # Pending runs can be in any order, and each may have its own parameters, like blocks of one class.
+        if any(runs.get(place, 1) > 1 for place in places):
+            pending = sum(runs.get(place, 1) * (most[place][1] + most[place][2]) for place in places)
+            return parallel + pending + max(peak - saved - gradients for peak, saved, gradients in most.values())
+        return parallel + max(
             most[place][0] + sum(most[p][1] for p in places if p < place) + sum(most[p][2] for p in places if p > place)
             for place in places
         )
 
 
 def _largest_saved(module: fx.GraphModule) -> int | None:
-    """Return the index of the largest result that a forward module saves, if possible one that it does not return."""
+    """Return the index of the largest result that a forward module saves; results that it also returns come last."""
     output = module.graph.output_node()
     results = output.args[0]
-    about = output.meta.get("desc") or [None] * len(results)
-    saved = [isinstance(what, (Saved, SavedUnchecked)) for what in about]
+    descriptors = output.meta.get("desc") or [None] * len(results)
+    saved = [isinstance(what, (Saved, SavedUnchecked)) for what in descriptors]
     returned = {each for each, kept in zip(results, saved, strict=True) if not kept}
     sizes = {
         place: (each not in returned, sum(size for _, size in each.meta[STORAGES]))
@@ -428,20 +433,20 @@ def _largest_saved(module: fx.GraphModule) -> int | None:
 
 
 def gathered_bytes(groups: Collection[Gather]) -> int:
-    """Upper estimate of the bytes of gathered parameters: groups kept after the forward part, and the largest twice."""
+    """Upper estimate of gathered parameters in bytes: groups kept after the forward part, and the largest twice."""
     kept = sum(group.size for group in groups if group.kept)
     return kept + 2 * max((group.size for group in groups), default=0)
 
 
 def _is_accumulated(tensor: Any) -> bool:
-    """True for a parameter whose new gradient is added to another, or read by a hook."""
+    """True for a parameter whose gradient is added to an existing one or read by a hook."""
     if not isinstance(tensor, torch.Tensor) or not tensor.is_leaf or not tensor.requires_grad:
         return False
     return tensor.grad is not None or bool(tensor._post_accumulate_grad_hooks)
 
 
 def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    """A module that empties the list of its inputs, to release each after its last read; errors wait for its copies."""
+    """Return a module as a function that empties the list of its inputs, so that each is freed after its last read."""
     module.graph.set_codegen(BoxedCode())
     module.recompile()
 
@@ -452,48 +457,48 @@ def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
             wait_for_copies()
             raise
 
-    run._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd looks for it
+    run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
 
 def recomputed_from_inputs(model: Captured, simulation: Simulation) -> Reread:
-    """For each input, the nodes that run again and read it."""
+    """Return, for each input, the recomputed nodes that read it."""
     assert model.module is not None
     inputs = [node for node in model.module.graph.nodes if node.op in ("placeholder", "get_attr")]
-    about = [node.meta.get("desc") for node in inputs]
-    keys = [_key(each) for each in about if not isinstance(each, OUTSIDE)]  # in the order of residents
-    graph, found = model.graph, dict[int | str, list[str]]()
+    descriptors = [node.meta.get("desc") for node in inputs]
+    keys = [_key(each) for each in descriptors if not isinstance(each, OUTSIDE)]  # in the order of residents
+    graph, readers = model.graph, dict[int | str, list[str]]()
     if graph.resident is None:
-        return found
+        return readers
     for v in (simulation.runs > 1).nonzero()[0].tolist():
         for key in [keys[resident] for resident in graph.resident.reads(v)]:
             if key is not None:
-                found.setdefault(key, []).append(graph.labels[v])
-    return found
+                readers.setdefault(key, []).append(graph.labels[v])
+    return readers
 
 
-def _key(about: Any) -> int | str | None:
-    return about.idx if isinstance(about, PlainInput) else getattr(about, "target", None)
+def _key(descriptor: Any) -> int | str | None:
+    return descriptor.idx if isinstance(descriptor, PlainInput) else getattr(descriptor, "target", None)
 
 
 def check_before_backward(results: Any, inputs: Sequence[tuple[str, Any, Sequence[str]]]) -> None:
-    """Raise at the backward part if an input has changed, given name, tensor, and nodes recomputed from it."""
-    seen = [
-        (name, weakref.ref(tensor), tensor._version, again)
-        for name, tensor, again in inputs
+    """Make the backward part raise GraphError if an input changes; `inputs` has (name, tensor, recomputed nodes)."""
+    versions = [
+        (name, weakref.ref(tensor), tensor._version, nodes)
+        for name, tensor, nodes in inputs
         if isinstance(tensor, torch.Tensor) and not tensor.is_inference()
     ]
     for node in {each.grad_fn for each in tensors(results) if each.grad_fn is not None}:
-        node.register_prehook(partial(_compare, seen))
+        node.register_prehook(partial(_compare, versions))
 
 
-def _compare(seen: Sequence[tuple[str, Callable[[], Any], int, Sequence[str]]], gradients: Any) -> None:
-    for name, tensor_of, version, again in seen:
+def _compare(versions: Sequence[tuple[str, Callable[[], Any], int, Sequence[str]]], gradients: Any) -> None:
+    for name, tensor_of, version, again in versions:
         tensor = tensor_of()
         if tensor is not None and tensor._version != version:
             raise GraphError(
-                "{name} was changed in place between the forward part and the backward part, which computes "
-                "{again!l} from it again; change it after backward, or give the model a copy",
+                "{name} was changed in place between the forward part and the backward part, which recomputes "
+                "{again!l} from it; change it after backward, or give the model a copy",
                 name=name,
                 again=again,
             )

@@ -1,4 +1,4 @@
-"""All private names of PyTorch that this package uses, with one clear error if a version has moved one."""
+"""All private names of PyTorch that this package uses; a version without one of them raises a clear ImportError."""
 
 import contextlib
 import inspect
@@ -21,24 +21,24 @@ from torch.utils import checkpoint
 from remat_algos.interop.torch.stable_names import FakeTensor, FakeTensorMode, tree_map
 
 OLDEST, NEWEST = "2.12", "2.14"
-"""Versions of PyTorch with which tests/interop passes; older ones do not mark regions of checkpoints."""
+"""Versions of PyTorch with which tests/interop passes; older versions do not mark regions of checkpoints."""
 
 
 def _sentence(fact: str) -> str:
-    """Return the sentence for a version outside the window, or without a name, with the remedy."""
-    remedy = f"python -m pip install 'torch=={NEWEST}.*', or use plan_checkpoints, which takes 2.6 and newer"
+    """Return the message for an unsupported version of PyTorch, with the remedy."""
+    remedy = f"python -m pip install 'torch=={NEWEST}.*', or use plan_checkpoints, which supports 2.6 and newer"
     versions = f"PyTorch {OLDEST} to {NEWEST}"
-    return f"capture, rematerialize and the backend of torch.compile take {versions}, and {fact}: {remedy}"
+    return f"capture, rematerialize and the backend of torch.compile need {versions}, and {fact}: {remedy}"
 
 
 def _moved(error: Exception) -> ImportError:
-    """Return the error for names that this version of PyTorch does not have."""
+    """Return the error for a name that this version of PyTorch lacks."""
     what = str(error).partition(" from ")[0]
-    return ImportError(_sentence(f"PyTorch {torch.__version__} lacks what they use ({what})"))
+    return ImportError(_sentence(f"PyTorch {torch.__version__} lacks a name that they use ({what})"))
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Return the first two numbers of a version."""
+    """Parse the first two numbers of a version."""
     return tuple(map(int, version.split(".")[:2]))
 
 
@@ -95,7 +95,7 @@ try:
 except (ImportError, AttributeError) as _error:
     raise _moved(_error) from _error
 
-# PyTorch 2.14 gives the arguments of the function as a tuple and a dictionary, and its own options by name.
+# PyTorch 2.14 passes its own options by keyword.
 _BY_NAME = hasattr(checkpoint, "_checkpoint_without_reentrant_generator_impl")
 _REGIONS = "_checkpoint_without_reentrant_generator" + ("_impl" if _BY_NAME else "")
 
@@ -103,18 +103,18 @@ _ATTENTION = flex_attention, flex_attention_backward
 
 COMPILE_MORE = "raise torch._dynamo.config.recompile_limit"
 ONE_GRAPH_OF_DDP = "torch._dynamo.config.optimize_ddp = False makes one graph of them"
-"""Settings of PyTorch that messages name."""
+"""Settings of PyTorch that messages recommend."""
 
 RECOMPUTE, REGION = "recompute", "ac_graph_id"
-"""Keys in `meta`: whether a region of `torch.utils.checkpoint` runs a node again, and which."""
+"""Keys in `meta`: whether `torch.utils.checkpoint` recomputes a node, and in which region."""
 
 CALLERS = "nn_module_stack"
-"""Key in `meta`: the modules that call a node, as PyTorch names them."""
+"""Key in `meta`: the modules that call a node, with PyTorch's names."""
 _MODEL, _SLOT = re.compile(r"^[LG](\[[^\]]*\])+(\.__self__)?"), re.compile(r"\._modules\['([^']*)'\]")
 
 
 def inductor() -> tuple[Any, Any]:
-    """Inductor's function to compile a graph, and its configuration; slow to import."""
+    """Import inductor's compile function and its configuration; imported late because it is slow."""
     try:
         from torch._inductor import config
         from torch._inductor.compile_fx import compile_fx
@@ -123,21 +123,25 @@ def inductor() -> tuple[Any, Any]:
     return compile_fx, config
 
 
-def origin(about: Any) -> Any:
-    """The description of an input or result; that of the whole tensor for a part of a subclass such as DTensor."""
-    while isinstance(about, _SUBCLASS_PARTS):
-        about = about.base
-    return about
+def origin(descriptor: Any) -> Any:
+    """Return the descriptor of an input or result; for a part of a tensor subclass, that of the whole tensor."""
+    while isinstance(descriptor, _SUBCLASS_PARTS):
+        descriptor = descriptor.base
+    return descriptor
 
 
 def n_forward(outputs: Any) -> int:
-    """Number of outputs of the forward part, from the descriptions of all; an input without gradient has None."""
-    places = (i for i, about in enumerate(map(origin, outputs)) if about is None or isinstance(about, _BACKWARD))
+    """Number of forward outputs, from the descriptors of all outputs; a missing gradient has the descriptor None."""
+    places = (
+        i
+        for i, descriptor in enumerate(map(origin, outputs))
+        if descriptor is None or isinstance(descriptor, _BACKWARD)
+    )
     return next(places, len(outputs))
 
 
 def runs_modules(node: Any) -> bool:
-    """True if a call runs modules of the graph, as branches and loops of tensors do; attention's are part of it."""
+    """True if a call runs modules of the graph, as torch.cond does; flex attention, which also does, is supported."""
     if not isinstance(node.target, HigherOrderOperator) or node.target in _ATTENTION:
         return False
     return any(read.op == "get_attr" and "val" not in read.meta for read in node.all_input_nodes)
@@ -147,7 +151,7 @@ SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
 def specialize_sizes(inputs: Any) -> None:
-    """Specialize the current compilation to the sizes of this call; for others PyTorch compiles again."""
+    """Specialize the current compilation to the sizes of this call, so that PyTorch recompiles for others."""
     for each in inputs:
         if isinstance(each, torch.SymInt):
             int(each)
@@ -159,15 +163,15 @@ def constant_size(symbol: Any) -> int | None:
 
 
 def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords: Any) -> Any:
-    """Return the joint graph of a model, exported with `torch.compiler.is_compiling()` true as under torch.compile."""
-    with _meta_on_cpu(model, (inputs, keywords)) as (args, kwargs), warnings.catch_warnings(record=True) as told:
+    """Export the joint graph of a model, with `torch.compiler.is_compiling()` true as under torch.compile."""
+    with _meta_on_cpu(model, (inputs, keywords)) as (args, kwargs), warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         # A tensor that is neither input, parameter nor buffer becomes a constant of the graph.
         constants = _replaced(_fake_settings, allow_non_fake_inputs_override=True)
         compiling = _replaced(torch.compiler, _is_compiling_flag=True)
         with compiling, constants, checkpoint_regions(), _calls_noted(model), _each_once(model):
             joint = _export_joint(stack, model, args, kwargs)
-    for each in told:
+    for each in messages:
         if _NO_AUTOGRAD in str(each.message):
             operator = str(each.message).partition(":  ")[0].partition(f": {_NO_AUTOGRAD}")[0]
             raise NoGradient(operator, _without_gradient(joint.graph_module.graph))
@@ -179,11 +183,11 @@ _NO_AUTOGRAD = "an autograd kernel was not registered"
 
 
 class NoGradient(Exception):
-    """An operator whose gradient PyTorch does not have, and the names of the parameters that would have none."""
+    """An operator for which PyTorch has no gradient, and the names of parameters that would get none."""
 
 
 def _without_gradient(graph: Any) -> list[str]:
-    """Names of the parameters that a joint graph reads and has no gradient of."""
+    """Return the names of the parameters that a joint graph reads without computing their gradient."""
     read = {origin(node.meta["desc"]) for node in graph.find_nodes(op="placeholder") if node.users}
     output = graph.output_node()
     pairs = zip(output.args[0], map(origin, output.meta["desc"]), strict=True)
@@ -193,7 +197,7 @@ def _without_gradient(graph: Any) -> list[str]:
 
 @contextlib.contextmanager
 def _meta_on_cpu(model: Any, inputs: Any) -> Iterator[Any]:
-    """Context in which tensors on "meta", where some operators have no gradient, are fake tensors on the CPU."""
+    """Replace tensors on "meta", where some operators have no gradient, by fake tensors on the CPU."""
     slots = [slot for module in model.modules() for slot in (module._parameters, module._buffers)]
     before = [dict(slot) for slot in slots]
     mode, copies = FakeTensorMode(allow_non_fake_inputs=True), dict[int, Any]()
@@ -220,7 +224,7 @@ def _meta_on_cpu(model: Any, inputs: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _replaced(owner: Any, **values: Any) -> Iterator[None]:
-    """Context in which attributes of a module or an object have other values."""
+    """Set attributes of an object temporarily."""
     before = {name: getattr(owner, name) for name in values}
     try:
         for name, value in values.items():
@@ -233,7 +237,7 @@ def _replaced(owner: Any, **values: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _each_once(model: Any) -> Iterator[None]:
-    """Context in which a parameter or buffer of several names is one input of the graph, with one gradient."""
+    """Make a parameter or buffer with several names one input of the graph, with one gradient."""
     slots = [(slot, dict(slot)) for module in model.modules() for slot in (module._parameters, module._buffers)]
     named = {"named_parameters": model.named_parameters, "named_buffers": model.named_buffers}
     own = {name: vars(model)[name] for name in named if name in vars(model)}
@@ -254,11 +258,12 @@ def _each_once(model: Any) -> Iterator[None]:
             with original(module, tensors, **options):
                 yield
             return
-        present = [dict(slot) for slot, _ in slots]  # a model may call itself with other tensors
+        # Not the original contents: a model may call itself with other tensors.
+        present = [dict(slot) for slot, _ in slots]
         try:
             for slot, before in slots:
-                given = {key: name_of.get(id(each)) for key, each in before.items()}
-                slot.update({key: tensors[name] for key, name in given.items() if name in tensors})
+                canonical = {key: name_of.get(id(each)) for key, each in before.items()}
+                slot.update({key: tensors[name] for key, name in canonical.items() if name in tensors})
             yield
         finally:
             restore(present)
@@ -277,10 +282,10 @@ def _each_once(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _calls_noted(model: Any) -> Iterator[None]:
-    """Context in which each operator is marked with the submodule that calls it, for `module_of`."""
+    """Mark each operator with the submodule that calls it, for `module_of`."""
     names = {module: name for name, module in model.named_modules()}
     outer: list[tuple[Any, Any]] = []
-    thread = threading.get_ident()  # hooks are called for modules of all threads
+    thread = threading.get_ident()
 
     def enter(module: Any, inputs: Any) -> None:
         if module in names and threading.get_ident() == thread:
@@ -290,7 +295,7 @@ def _calls_noted(model: Any) -> Iterator[None]:
     def leave(module: Any, inputs: Any, result: Any) -> None:
         if threading.get_ident() != thread or module not in [called for called, _ in outer]:
             return
-        while True:  # calls that ended in an exception have not left
+        while True:
             called, before = outer.pop()
             traceback.current_meta[CALLERS] = before
             if called is module:
@@ -307,7 +312,7 @@ def _calls_noted(model: Any) -> Iterator[None]:
 
 
 def module_of(meta: Any) -> str:
-    """Return the name of the submodule that calls an operator, or its forward operator; empty for the model itself."""
+    """Return the path of the submodule that calls an operator, or its forward operator; "" for the model itself."""
     callers = meta.get(CALLERS) or meta.get(f"fwd_{CALLERS}")
     path = list(callers.values())[-1][0] if callers else ""
     return _SLOT.sub(r".\1", _MODEL.sub("", path)).strip(".")
@@ -315,12 +320,12 @@ def module_of(meta: Any) -> str:
 
 @contextlib.contextmanager
 def checkpoint_regions() -> Iterator[None]:
-    """Context in which operators run by `torch.utils.checkpoint` are marked for `checkpoint_region`."""
+    """Mark operators run by `torch.utils.checkpoint`, for `checkpoint_region`."""
     original, numbers = getattr(checkpoint, _REGIONS), count()
     entered: list[tuple[int, ...]] = [()]
 
     def innermost(kind: Any) -> Any:
-        """Return a kind of mode that marks with the innermost region, even within an enclosing one."""
+        """Return a subclass of a mode that marks operators with the innermost region."""
         return type(kind.__name__, (kind,), {REGION: property(lambda mode: entered[-1])})
 
     def marked(function: Any, *args: Any, **options: Any) -> Iterator[None]:
@@ -353,7 +358,7 @@ def checkpoint_regions() -> Iterator[None]:
 
 
 class _NotReentrant:
-    """Replacement for reentrant checkpoints, which cannot be captured; it computes the same."""
+    """Replacement of reentrant checkpoints, which cannot be captured, by equivalent ones."""
 
     @staticmethod
     def apply(function: Any, preserve: bool, *args: Any) -> Any:
@@ -365,15 +370,16 @@ def _recompute(*args: Any, **kwargs: Any) -> Any:
 
 
 def checkpoint_region(meta: Any) -> tuple[tuple[int, ...], bool]:
-    """The regions of `torch.utils.checkpoint` around an operator, outer ones first, and True if it runs again."""
+    """Return the checkpoint regions around an operator, outermost first, and True if it is recomputed."""
     again = (checkpoint.CheckpointPolicy.MUST_RECOMPUTE, checkpoint.CheckpointPolicy.PREFER_RECOMPUTE)
-    region = meta.get(REGION)  # a number if PyTorch marks it, which does not reveal enclosing regions
+    # PyTorch's own mark is a number, without the enclosing regions.
+    region = meta.get(REGION)
     return (region,) if isinstance(region, int) else region or (), meta.get(RECOMPUTE) in again
 
 
 @contextlib.contextmanager
 def recurrent_layers() -> Iterator[None]:
-    """Context in which nn.LSTM, nn.GRU and nn.RNN are captured as their computations.
+    """Capture nn.LSTM, nn.GRU and nn.RNN as elementary operators.
 
     PyTorch's own decompositions omit the dropout between layers, use oneDNN's LSTM, which has no gradient, and round
     the gates of a GRU differently.
@@ -399,11 +405,11 @@ def _rnn_by_layers(
     batch_first: bool,
     layer: Any,
 ) -> tuple[Any, list[Any]]:
-    """Layer by layer, each by PyTorch's function, with dropout between them."""
-    n_ways, last = 1 + bidirectional, []
+    """Run PyTorch's function layer by layer, with dropout between layers."""
+    n_directions, last = 1 + bidirectional, []
     x = x.transpose(0, 1) if batch_first else x
     for i in range(num_layers):
-        part = slice(i * n_ways, (i + 1) * n_ways)
+        part = slice(i * n_directions, (i + 1) * n_directions)
         x, states = _rnn_layers(x, hidden[part], params[part], has_biases, 1, 0.0, train, bidirectional, False, layer)
         last += states
         if dropout and train and i < num_layers - 1:
@@ -412,7 +418,7 @@ def _rnn_by_layers(
 
 
 def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_bias: Any) -> Any:
-    """Return a GRU cell; x has been multiplied by its weights. Sigmoids take parts of one tensor, as in PyTorch."""
+    """Compute a GRU cell from x, already multiplied by its weights; gates are rounded as in PyTorch's kernel."""
     of_h = linear(h, hh_weight, hh_bias)
     size = of_h.shape[-1] // 3
     reset, update = (gate.sigmoid() for gate in (of_h[..., : 2 * size] + x[..., : 2 * size]).chunk(2, -1))
@@ -421,9 +427,9 @@ def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_b
 
 
 def compile_id() -> tuple[int, int] | None:
-    """(number of a Python frame, how often it was compiled) of the current compilation; None outside one.
+    """Return (frame, number of its earlier compilations) of the current compilation; None outside of one.
 
-    Frames of one call of a model have rising numbers.
+    Frames of one call of a model have increasing numbers.
     """
     compiled = CompileContext.current_compile_id()
     if compiled is None or compiled.frame_id is None:
@@ -432,10 +438,10 @@ def compile_id() -> tuple[int, int] | None:
 
 
 class Break(NamedTuple):
-    """A place at which torch.compile could not go on; `reason` is empty if PyTorch does not record it.
+    """A graph break of torch.compile; `reason` is empty if PyTorch does not record it.
 
-    `frames` are (file, line number, function, source line) from the outer to the inner call, with an empty source line
-    for a function that is left out as a whole.
+    `frames` has (file, line number, function, source line), outermost call first; the source line is empty for a
+    function that is not captured at all.
     """
 
     reason: str
@@ -443,9 +449,9 @@ class Break(NamedTuple):
 
 
 def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
-    """Record what torch.compile leaves out on this thread, until the result is called, which returns it.
+    """Start to record graph breaks on this thread; calling the result ends that and returns the breaks.
 
-    With `recurrent` nn.LSTM, nn.GRU and nn.RNN, which torch.compile leaves out by default, are captured until then.
+    With `recurrent`, torch.compile meanwhile captures nn.LSTM, nn.GRU and nn.RNN, which it does not by default.
     """
     allow = _dynamo_config.allow_rnn
     _dynamo_config.allow_rnn = allow or recurrent
@@ -468,7 +474,7 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
         unnamed = [each for each in breaks if each.reason != _STEP]
         if not broken and not _RECORDS_SKIPPED:
             named = [Break("", [(inspect.getfile(_in_frame), 0, "", "")]) for _ in reasons]
-        # PyTorch records these places and these reasons separately: they are joined only if it is clear which belong.
+        # PyTorch records locations and reasons separately: join them only if the pairing is unambiguous.
         if len(reasons) == 1:
             reasons *= len(named)
         if len(reasons) != len(named):
@@ -479,7 +485,7 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
     return end
 
 
-# Before PyTorch 2.13 the place of a function that is left out as a whole is not recorded.
+# Before PyTorch 2.13 the location of a function that is not captured at all is not recorded.
 _RECORDS_SKIPPED = hasattr(_dynamo_state, "skip_reasons")
 _STEP, _SUPPRESSED = "step_unsupported", "an error was suppressed during compilation"
 _SKIPPED = re.compile(r"^(.*) \((.*):(\d+)\): ")
@@ -492,59 +498,59 @@ def _break(reason: Any) -> Break:
 
 
 def _only_decides(reason: str) -> bool:
-    """True if Python only decides on a number, which leaves nothing out, or if DDP splits a graph for its buckets."""
+    """True for a break that leaves no code uncaptured: a Python branch on a tensor, or DDP's split for its buckets."""
     return reason.startswith(("generic_jump", "DDPOptimizer"))
 
 
 def _skipped_frame(text: str) -> tuple[str, int, str, str]:
-    found = _SKIPPED.match(text)
-    return (found[2], int(found[3]), found[1], "") if found else ("", 0, text, "")
+    match = _SKIPPED.match(text)
+    return (match[2], int(match[3]), match[1], "") if match else ("", 0, text, "")
 
 
 def inner_gradient(module: Any) -> Break | None:
-    """Return the call of torch.func in a captured graph that computes gradients within it."""
+    """Return the first call of torch.func that computes gradients inside of a captured graph."""
     nodes = list(module.graph.nodes)
     begins = (i for i, node in enumerate(nodes) if getattr(node.target, "__name__", "") == "_grad_increment_nesting")
     if (first := next(begins, None)) is None:
         return None
     traces = [node.meta["stack_trace"] for node in nodes[first:] if node.meta.get("stack_trace")]
-    found = _TRACED.findall(traces[0]) if traces else []
-    return Break("torch.func.grad", [(file, int(line), name, code) for file, line, name, code in found])
+    frames = _TRACED.findall(traces[0]) if traces else []
+    return Break("torch.func.grad", [(file, int(line), name, code) for file, line, name, code in frames])
 
 
-def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
-    """From now on, watch the calls of models that are given to torch.compile.
+def at_compiled_calls(monitor_of: Callable[[Any, Any, Any], Any]) -> None:
+    """Install a hook on calls of models that are compiled by torch.compile.
 
-    `watcher_of(backend, options, model)` returns None, or a function to call at each call of the model, whose result is
-    called after it.
+    `monitor_of(backend, options, model)` returns None, or a function that is called before each call of the model and
+    returns a function to call afterwards.
     """
     original = _CompiledCalls.__call__
 
     def attach(context: Any, function: Any) -> Any:
         backend = _innermost_backend(context.callback)
         options = keywords_of(backend).get("options")
-        watcher = watcher_of(getattr(backend, "compiler_fn", backend), options, getattr(function, "__self__", function))
-        if watcher is None:
+        monitor = monitor_of(getattr(backend, "compiler_fn", backend), options, getattr(function, "__self__", function))
+        if monitor is None:
             return original(context, function)
-        if not getattr(context, "_remat", False):  # a module is given twice: itself, and its call
+        if not getattr(context, "_remat", False):
             context._remat = True
-            context.enter_exit_hooks.append(watcher)
+            context.enter_exit_hooks.append(monitor)
         return original(context, _captured_whole(function))
 
     _CompiledCalls.__call__ = attach
 
 
 def keywords_of(backend: Any) -> dict[str, Any]:
-    """Return the keywords that a backend keeps for its calls; none if it keeps something else by that name."""
-    kept = getattr(backend, "kwargs", None)
-    return kept if isinstance(kept, dict) else {}
+    """Return the keyword arguments stored in a backend; {} if its attribute `kwargs` is something else."""
+    keywords = getattr(backend, "kwargs", None)
+    return keywords if isinstance(keywords, dict) else {}
 
 
 def _captured_whole(function: Any) -> Any:
-    """A function in a frame that torch.compile captures, if it would skip all of its own.
+    """Wrap a function in a Python frame of its own if torch.compile would skip the function's frame.
 
-    Classes of torch.nn are skipped where `net.compile` calls them. `torch.compile(net)` puts them all into one frame,
-    whose compilations are limited together; here each has its own.
+    Classes of torch.nn are skipped where `net.compile` calls them. `torch.compile(net)` runs all of them in one shared
+    frame, whose compilations count together against the limit; a frame of its own has its own limit.
     """
     module, code = getattr(function, "__self__", None), getattr(function, "__code__", None)
     skipped = isinstance(module, torch.nn.Module) and function.__name__ == "_call_impl" and _is_skipped(module.forward)
@@ -557,26 +563,26 @@ def _captured_whole(function: Any) -> Any:
 
 
 def recompile_limit() -> int:
-    """Return the number of times that PyTorch compiles a frame before running it uncompiled."""
+    """Number of times that PyTorch compiles a frame before it runs the frame uncompiled."""
     return int(_dynamo_config.recompile_limit)
 
 
 def parallel_gradients() -> int:
-    """Bytes of all gradients of the DistributedDataParallel being compiled; 0 outside one."""
+    """Bytes of all gradients of the DistributedDataParallel module being compiled; 0 if there is none."""
     parallel = DistributedDataParallel._get_active_ddp_module()
     trained = () if parallel is None else (each for each in parallel.parameters() if each.requires_grad)
     return sum(each.numel() * each.itemsize for each in trained)
 
 
 class Gather(NamedTuple):
-    """Bytes of a group of parameters that FSDP2 gathers, and whether they stay gathered after the forward part."""
+    """Bytes of a parameter group that FSDP2 gathers; `kept` is true if it stays gathered after the forward part."""
 
     size: int
     kept: bool
 
 
 def gathers(model: Any) -> dict[int, Gather]:
-    """The groups of parameters that FSDP2 gathers for a model, by id, after its first call; empty without FSDP2."""
+    """Return the parameter groups that FSDP2 gathers for a model, by id; empty without FSDP2 or before a first call."""
     modules = model.modules() if isinstance(model, torch.nn.Module) else ()
     states = [module._get_fsdp_state() for module in modules if hasattr(type(module), "_get_fsdp_state")]
     return {id(group): _gather(group) for state in states for group in state._fsdp_param_groups}

@@ -1,4 +1,4 @@
-"""Schedules for comparison with a plan: one pass in the best order, and the model as it is today."""
+"""Reference schedules for a plan: one pass in the best order, and the model's own checkpoints."""
 
 from dataclasses import dataclass
 
@@ -16,20 +16,21 @@ from remat_algos.text.amounts import percent
 from remat_algos.wording import exact_bytes
 
 Region = tuple[int, ...]
-"""The regions of `torch.utils.checkpoint` that an operator is in, outer ones first."""
+"""Nested regions of `torch.utils.checkpoint` around an operator, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Two schedules of a captured graph.
+    """Two reference schedules of a captured graph.
 
     Parameters
     ----------
     one_pass : Simulation
-        The order of the graph or of a beam search, whichever has the lower peak; shares refer to it.
+        One pass in the graph's order or in that of a beam search, whichever has the lower peak. A budget that is a
+        share refers to this peak.
     today : Simulation or None
-        The schedule of `torch.utils.checkpoint` in the model: each region reruns once, as far as gradients need it;
-        None if the model has no such region.
+        The schedule of the model's own `torch.utils.checkpoint`: each region is recomputed once, as far as gradients
+        need it. None if the model has no such region.
     """
 
     one_pass: Simulation
@@ -37,11 +38,11 @@ class References:
 
     @property
     def as_is(self) -> Simulation:
-        """The schedule that runs without a plan."""
+        """The schedule of the model without a plan."""
         return self.one_pass if self.today is None else self.today
 
     def better(self, plan: Plan | None, limit: int | None) -> Simulation | None:
-        """Return a reference that fits when the plan does not, or takes less time; None without one."""
+        """Return a reference within the limit, if the plan is above it or has more overhead; else None."""
 
         def rank(peak: int, overhead: float) -> tuple[int, float]:
             return peak if limit is None else max(peak - limit, 0), overhead
@@ -52,10 +53,10 @@ class References:
         return best if fits and (plan is None or ranked < rank(plan.peak_memory, plan.overhead_in_time)) else None
 
     def rows(self) -> list[tuple[str, str]]:
-        """Lines of a report."""
+        """Return (label, text) of the report's lines."""
         graph = self.one_pass.graph
-        order = "of the model" if self.one_pass.peak_memory == baseline_peak(graph) else "that a beam search found"
-        rows = [("one pass", f"{exact_bytes(self.one_pass.peak_memory)} in the order {order}; shares are of this")]
+        order = "the model's order" if self.one_pass.peak_memory == baseline_peak(graph) else "a beam search's order"
+        rows = [("one pass", f"{exact_bytes(self.one_pass.peak_memory)} in {order}; shares refer to this")]
         if self.today is not None:
             more = percent(self.today.overhead, graph.needed_compute)
             rows.append(
@@ -77,26 +78,26 @@ class References:
 
 
 def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Region, bool]]) -> list[int] | None:
-    """Ids in order, with the recomputation of a region before its first reader; None without recomputation.
+    """Return the model's own schedule: each region is recomputed before its first backward reader; None if none is.
 
-    Values of a region read by other forward operators are not recomputed with it, but with a region around both.
-    Values recomputed by an inner region were recomputed with the outer one before.
+    A value that forward operators outside of its region read is not recomputed with this region, only with a region
+    around both. An outer region is recomputed before its inner ones.
     """
-    stored = graph.memory > 0  # other values only order draws
+    stored = graph.memory > 0
     reads = [sorted({int(graph.producer[x]) for x in graph.reads(v) if stored[x]}) for v in range(graph.n_nodes)]
     forward = ancestors(graph, boundary)
     order = np.flatnonzero(forward).tolist()
     depth = _depths(graph, order, reads, regions)
     later = [v for v in np.flatnonzero(graph.needed).tolist() if not forward[v] and not depth[v]]
-    wanted = sorted({u for v in later for u in reads[v] if depth[u]})
-    if not wanted:
+    needed = sorted({u for v in later for u in reads[v] if depth[u]})
+    if not needed:
         return None
 
     def recomputed(region: Region) -> list[int]:
         def inside(u: int) -> bool:
             return depth[u] >= len(region) and regions[u][0][: len(region)] == region
 
-        nodes, pending = set[int](), list(filter(inside, wanted))
+        nodes, pending = set[int](), list(filter(inside, needed))
         while pending:
             u = pending.pop()
             if u not in nodes:
@@ -105,7 +106,8 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
         return sorted(nodes)
 
     ran, done = set(order), set[Region]()
-    for v in [v for v in later if v > boundary] + later:  # nodes that only gradients need run before the first of these
+    # Backward nodes first: the other later nodes run when one of these needs them.
+    for v in [v for v in later if v > boundary] + later:
         waiting = [v]
         while waiting:
             u = waiting[-1]
@@ -127,7 +129,7 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
 def _depths(
     graph: ComputationGraph, order: list[int], reads: list[list[int]], regions: list[tuple[Region, bool]]
 ) -> list[int]:
-    """Return the number of regions with which each node is recomputed."""
+    """Return, for each node, the number of its regions that recompute it."""
     marks = zip(regions, graph.once, strict=True)
     depth = [len(region) if again and not once else 0 for (region, again), once in marks]
     for v in graph.producer[graph.output & (graph.memory > 0)].tolist():

@@ -1,4 +1,4 @@
-"""Reports on plans: of a graph, and of each submodule of a model."""
+"""Reports on the plan of a graph, and on the submodules of a model."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -21,16 +21,16 @@ from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes
 
 @dataclass(frozen=True, slots=True)
 class ModuleRow:
-    """One submodule.
+    """Figures of one submodule.
 
     Parameters
     ----------
     name : str
-        As in `named_modules`; empty for calls by the model itself.
+        Name in `named_modules`; "" for operators that the model itself calls.
     saved, freed : int
-        Bytes that it leaves to the backward part under the plan, and their reduction relative to one pass.
+        Bytes that it saves for the backward part under the plan, and the reduction relative to one pass.
     recomputed : int
-        Bytes recomputed.
+        Bytes of recomputed values.
     compute : int
         Cost of the recomputation, in the unit of the graph.
     """
@@ -44,13 +44,13 @@ class ModuleRow:
 
 @dataclass(frozen=True, slots=True)
 class ModuleTable(Result):
-    """Table of submodules, the cheapest per byte first.
+    """Table of submodules, ordered by recomputation cost per freed byte.
 
     Parameters
     ----------
     modules : tuple of ModuleRow
     one_pass : int
-        Compute of one pass, to which overheads are relative.
+        Compute of one pass; overheads are shares of it.
     """
 
     modules: tuple[ModuleRow, ...]
@@ -60,9 +60,8 @@ class ModuleTable(Result):
 
     @classmethod
     def of(cls, simulation: Simulation, one_pass: Simulation, depth: int | None = None) -> "ModuleTable":
-        """Return the figures of a plan relative to one pass; submodules below `depth` count for the one above."""
+        """Compare a plan with one pass; submodules below `depth` are added to the one above them."""
         graph = simulation.graph
-        # The module of a gradient is that of its forward node.
         nodes = np.where(graph.forward | (graph.owner < 0), np.arange(graph.n_nodes), graph.owner)
         names = [".".join(graph.labels[v].split(".")[:-1][:depth]) for v in nodes.tolist()]
         saved, before, again, compute = (defaultdict[str, int](int) for _ in range(4))
@@ -83,12 +82,12 @@ class ModuleTable(Result):
 
     @property
     def recompute(self) -> list[str]:
-        """Submodules with recomputation, for a framework's list of checkpoints."""
+        """Names of submodules with recomputation, such as for a framework's list of checkpoints."""
         return [row.name for row in self.modules if row.recomputed and row.name]
 
     @property
     def keep(self) -> list[str]:
-        """Submodules that keep all saved values and recompute nothing."""
+        """Names of submodules that save values and recompute nothing."""
         return [row.name for row in self.modules if row.saved and not row.recomputed and row.name]
 
     def record(self) -> dict[str, Any]:
@@ -109,27 +108,26 @@ class GraphReport(Result):
     Parameters
     ----------
     plan : Plan
-        With the graph and the simulation.
+        The plan, with its graph and simulation.
     references : References
-        Schedules that the plan is compared with.
+        Schedules to compare the plan with.
     replayed : int
-        Runs of random operators beyond their first.
+        Number of recomputations of random operators.
     capturing, planning, lowering : float
-        Seconds.
+        Time in seconds.
     place : (int, int)
-        Frame and part: graphs of one call of the model have rising pairs, those into which DDP splits a frame rising
-        parts; equal pairs are for other shapes.
+        Number of the Python frame, and of the part into which DDP splits it. Graphs of one call of the model have
+        increasing pairs; graphs with equal pairs are for different shapes.
     saved : int
-        Bytes that stay from the forward part to the backward part, outputs included.
+        Bytes that are live from the forward to the backward part, including outputs.
     beside : int
-        Bytes of the optimizer's states and of gradients of an earlier step, if the request names them.
+        Bytes of optimizer states and of accumulated gradients, if requested.
     whole : int
-        Bytes that this graph and those of other pairs so far reach together, without residents: a bound for the
-        captured graphs. In DDP with the gradient buckets, which are made again in the second step; in FSDP2 with the
-        parameters that are gathered.
+        Upper limit in bytes on the joint peak of the graphs planned up to now, without residents; with DDP's gradient
+        buckets, which are created again in the second step, and FSDP2's gathered parameters.
     graph_breaks : tuple of str
-        Parts of the model so far that torch.compile leaves out, each a line or function with PyTorch's reason: they run
-        outside every plan.
+        Parts of the model that torch.compile has not captured up to now, so they run outside every plan: a line or
+        function each, with PyTorch's reason.
     """
 
     plan: Plan
@@ -148,26 +146,26 @@ class GraphReport(Result):
 
     @property
     def device_memory(self) -> int:
-        """Bytes of the peak, of residents, and of `beside`."""
+        """Bytes of the peak, the residents and `beside` together."""
         return self.plan.peak_memory + self.plan.graph.resident_memory + self.beside
 
     @property
     def waiting(self) -> int:
-        """Bytes of the peak that are gradients waiting for the end of the backward part; 0 up to a tenth of it."""
+        """Bytes of the peak that are gradients waiting for the end of the backward part; 0 if at most a tenth of it."""
         waiting = waiting_gradients(self.plan.simulation)
         return waiting if waiting * 10 > self.plan.peak_memory else 0
 
     def modules(self, depth: int | None = None) -> ModuleTable:
-        """Freed, recomputed and saved bytes and overhead of submodules; those below `depth` count for the one above."""
+        """Table of submodules; those below `depth` are added to the one above them."""
         return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
 
     def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
-        """Draw the live memory of the plan and, beside it, the allocations of a training step on the CPU if given.
+        """Draw the live memory of the plan, and next to it the measured allocations of a training step on the CPU.
 
         Parameters
         ----------
         step : callable, optional
-            As for `measure_peak`; it is called once under the profiler.
+            Training step, as for `measure_peak`; called once under the profiler.
         known : iterable of torch.Tensor
             CPU tensors that exist before the step.
 
@@ -185,7 +183,7 @@ class GraphReport(Result):
         memory(self.plan, ax=axes[0, 0])
         if step is not None:
             if any(tensor.device.type != "cpu" for tensor in known):
-                raise GraphError("single allocations are measured on the CPU alone; use measure_peak on another device")
+                raise GraphError("allocations can be measured only on the CPU; use measure_peak for other devices")
             live = np.cumsum([0, *allocations(step)[0]])
             measured = axes[0, 1]
             measured.stairs(live[:-1], np.arange(live.size), color=ink(), linewidth=0.8)
@@ -193,18 +191,18 @@ class GraphReport(Result):
             top = max(float(live.max()), axes[0, 0].get_ylim()[1])
             for each in axes[0]:
                 each.set_ylim(0, top)
-            byte_axis(measured.yaxis, int(top), "allocated beyond what was there")
+            byte_axis(measured.yaxis, int(top), "bytes allocated by the step")
             title(measured, [f"measured peak {format_bytes(int(live.max()))}"])
         return figure
 
     def summary(self) -> str:
-        """One line: peak, limit, gradients that wait, overhead, and memory outside the graph."""
+        """Summarize the plan in one line: peak, limit, waiting gradients, overhead and graph breaks."""
         plan, graph, stores = self.plan, self.plan.graph, self.plan.simulation.stores
         limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
         copies = f"; {counted(stores.size, 'value')} offloaded" if stores.size else ""
         outside = f"; {counted(len(self.graph_breaks), 'graph break')} outside the plan" if self.graph_breaks else ""
         overhead = "overhead" if plan.link is None else "overhead in time"
-        waiting = f" ({format_bytes(self.waiting)} of it gradients that wait)" if self.waiting else ""
+        waiting = f" (including {format_bytes(self.waiting)} of waiting gradients)" if self.waiting else ""
         return (
             f"graph of {counted(graph.n_nodes, 'node')}: peak {format_bytes(plan.peak_memory)}{waiting}{limit}, "
             f"{overhead} {percent(plan.overhead_in_time, graph.needed_compute)}{copies}; all graphs within "
@@ -229,19 +227,19 @@ class GraphReport(Result):
                 f"{format_bytes(graph.resident_memory)}, optimizer {format_bytes(self.beside)}, peak "
                 f"{format_bytes(plan.peak_memory)}, of which {format_bytes(gradient_bytes(graph))} are gradients",
             ),
-            ("all graphs", f"at most {format_bytes(self.whole)} for those that are captured"),
+            ("all graphs", f"at most {format_bytes(self.whole)}, without parts that are not captured"),
             *(("graph break", f"not planned: {shortened(line, LONGEST_PATH)}") for line in self.graph_breaks),
             ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
         ]
 
 
 def saved_bytes(simulation: Simulation) -> int:
-    """Bytes that stay from the forward part to the backward part."""
+    """Bytes that are live from the forward to the backward part."""
     return sum(int(simulation.graph.memory[x]) for x, _ in simulation.saved)
 
 
 def waiting_gradients(simulation: Simulation) -> int:
-    """Bytes by which the peak would fall if each result of the backward part were freed after its last read."""
+    """Bytes by which the peak would decrease if each backward result were freed after its last read."""
     graph, order = simulation.graph, simulation.schedule.order.tolist()
     gradients = graph.output & ~graph.forward[graph.producer] & (graph.memory > 0)
     last: dict[int, int] = {}

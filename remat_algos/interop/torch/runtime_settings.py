@@ -1,4 +1,4 @@
-"""Policies as settings of other runtimes, which are coarser than a policy per block and have their own price."""
+"""Settings of other runtimes that approximate a policy; they are coarser and have their own peak and overhead."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,22 +17,22 @@ from remat_algos.plan.policy import Policy
 from remat_algos.text.amounts import percent
 from remat_algos.wording import exact_bytes, format_bytes
 
-MEGATRON = "Megatron-LM"  # without flags it recomputes nothing
+MEGATRON = "Megatron-LM"
 TORCHTITAN = "torchtitan"
 NOTES = {
-    TORCHTITAN: ("peak and overhead are those of its compiled graph trainer, which runs only what gradients need",)
+    TORCHTITAN: ("peak and overhead are for its compiled trainer, which recomputes only values that gradients need",)
 }
-"""Lines printed with a setting."""
+"""Remarks printed below a setting."""
 MODULES = {"layernorm": "norm", "mlp": "mlp|ffn|feed_forward", "moe": "moe|experts"}
-"""Values of Megatron's `--recompute-modules`, and a pattern for the names of such modules."""
+"""Values of Megatron's `--recompute-modules`, each with a pattern for module names."""
 
 Trial = tuple[tuple[str, ...], Blocks, Sequence[str], Bool]
-"""Arguments for a runtime; the blocks, decisions and saved nodes by which they are simulated."""
+"""Arguments of a runtime, and the blocks, decisions and saved nodes that simulate them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSetting:
-    """A setting of another runtime: the cheapest one within the budget of a plan.
+    """The cheapest setting of another runtime within the budget of a plan.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class RuntimeSetting:
     arguments : tuple of str
         Selectors, flags or names.
     peak_memory : int
-        Simulated bytes, counted as for the plan, with the states of the random generator if the runtime stashes them.
+        Simulated peak in bytes, including states of the random generator if the runtime saves them.
     overhead : int or float
         Cost beyond one pass, in the unit of the plan.
     share : str
@@ -61,17 +61,17 @@ class RuntimeSetting:
 
     @classmethod
     def torchtitan(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
-        """Return selectors of the operators that a policy saves; if over the budget, the least useful are dropped."""
+        """Return selectors of the operators that a policy saves; above the budget the least useful ones are dropped."""
         graph, blocks = policy.graph, _blocks(policy, TORCHTITAN)
         inside: dict[str, set[int]] = {}
         for b, name in enumerate(blocks.names):
             for v in _stays(policy, captured, b):
                 inside.setdefault(operator_of(captured, name, v), set()).add(b)
         nodes: dict[str, list[int]] = {}
-        for operator, those in inside.items():
+        for operator, members in inside.items():
             nodes[operator] = [
                 v
-                for b in sorted(those)
+                for b in sorted(members)
                 for v in blocks.members[b].tolist()
                 if operator_of(captured, blocks.names[b], v) == operator
             ]
@@ -93,7 +93,7 @@ class RuntimeSetting:
 
     @classmethod
     def megatron(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
-        """Return the cheapest: recompute the first blocks, all blocks in chunks, or some modules of all blocks."""
+        """Return the cheapest flags: recompute first blocks, all blocks in chunks, or some modules of all blocks."""
         n, blocks = policy.graph.n_nodes, _blocks(policy, MEGATRON)
 
         def trials() -> Iterable[Trial]:
@@ -149,8 +149,8 @@ class RuntimeSetting:
         cls, runtime: str, policy: Policy, captured: EagerCapture, trials: Iterable[Trial], semantics: str
     ) -> "RuntimeSetting":
         """Return the cheapest setting whose simulated peak is within the budget of a policy."""
-        graph, found = policy.graph, []
-        # Compiled graphs stash no states of the generator.
+        graph, settings = policy.graph, []
+        # Compiled graphs do not save states of the generator.
         stashed = captured.stashed if semantics == EAGER else lambda treatments: 0
         limit = policy.peak_memory + captured.stashed(policy.treatments) if policy.limit is None else policy.limit
         for arguments, blocks, decisions, saved in trials:
@@ -158,44 +158,44 @@ class RuntimeSetting:
             holds = captured.holds if semantics == EAGER else None
             setting = Policy.of(graph, blocks, kept, saved, semantics=semantics, holds=holds)
             share = percent(setting.overhead, graph.needed_compute)
-            found.append(
+            settings.append(
                 cls(runtime, arguments, setting.peak_memory + stashed(setting.treatments), setting.overhead, share)
             )
-        fits = [each for each in found if each.peak_memory <= limit]
+        fits = [each for each in settings if each.peak_memory <= limit]
         if not fits:
             raise PlanError(
                 "{runtime} has no setting with a peak of at most {limit!w}; its lowest is {lowest!w}",
                 runtime=runtime,
                 limit=format_bytes(limit),
-                lowest=format_bytes(min(each.peak_memory for each in found)),
+                lowest=format_bytes(min(each.peak_memory for each in settings)),
             )
         return min(fits, key=lambda each: (each.overhead, each.peak_memory, len(each.arguments)))
 
 
 def operator_of(captured: EagerCapture, block: str, v: int) -> str:
-    """Return the module below a block and the overload of a node: "mlp.up::aten.mm.default"."""
+    """Write a node as module path below a block and overload: "mlp.up::aten.mm.default"."""
     return f"{captured.paths[v].removeprefix(block).removeprefix('.')}::{captured.overloads[v]}"
 
 
 def _blocks(policy: Policy, runtime: str) -> Blocks:
-    away = [each.name for each in policy.treatments if each.decision == OFFLOAD]
-    if away:
+    offloaded_blocks = [each.name for each in policy.treatments if each.decision == OFFLOAD]
+    if offloaded_blocks:
         raise PlanError(
             "{runtime} cannot offload single blocks, and the plan offloads {blocks!l}; plan without a link",
             runtime=runtime,
-            blocks=away,
+            blocks=offloaded_blocks,
         )
     assert policy.blocks is not None
     return policy.blocks
 
 
 def _chunks(graph: ComputationGraph, blocks: Blocks, count: int) -> Blocks:
-    """Return chunks of `count` consecutive blocks, each in one checkpoint, which keeps the inputs of the chunk."""
+    """Merge each `count` consecutive blocks into one checkpoint, which keeps the inputs of this chunk."""
     starts = range(0, len(blocks), count)
     chunks = [slice(start, start + count) for start in starts]
     # The last block of a chunk meets its gradient first.
     members = [np.concatenate(blocks.members[chunk]) for chunk in chunks]
-    taken = [np.unique(np.concatenate(blocks.inputs[chunk])) for chunk in chunks]
+    inputs = [np.unique(np.concatenate(blocks.inputs[chunk])) for chunk in chunks]
     trigger = [min((each for each in blocks.trigger[chunk].tolist() if each >= 0), default=-1) for chunk in chunks]
     return replace(
         blocks,
@@ -203,14 +203,14 @@ def _chunks(graph: ComputationGraph, blocks: Blocks, count: int) -> Blocks:
         members=tuple(members),
         kinds=np.zeros(len(chunks), np.int32),
         rerun_end=np.array([blocks.rerun_end[chunk].max() for chunk in chunks]),
-        inputs=tuple(x[~np.isin(graph.producer[x], inside)] for x, inside in zip(taken, members, strict=True)),
+        inputs=tuple(x[~np.isin(graph.producer[x], inside)] for x, inside in zip(inputs, members, strict=True)),
         trigger=np.array(trigger),
         release=np.array([blocks.release[chunk].max() for chunk in chunks]),
     )
 
 
 def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
-    """Nodes of a block whose outputs stay under a policy: the saved ones, or all in a kept block."""
+    """Return the nodes of a block whose outputs a policy keeps: the saved ones, or all if the block is kept."""
     treatment, names = policy.treatments[b], captured.graph.node_names()
     saved = {f"{treatment.name}.{each}" for each in treatment.saved}
     kept = treatment.decision == KEEP
@@ -219,13 +219,13 @@ def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
 
 
 def _selectors(blocks: Sequence[str], operator: str, inside: set[int]) -> list[str]:
-    """Selectors of an operator in some blocks; one with * where all blocks of a stack have it."""
-    found: dict[str, None] = {}
+    """Return selectors of an operator in some blocks; "*" replaces the number if all blocks of a list have it."""
+    prefixes: dict[str, None] = {}
     stacks = [name.rpartition(".")[0] for name in blocks]
     for b in sorted(inside):
         whole = all(i in inside for i, stack in enumerate(stacks) if stack == stacks[b])
-        found[f"{stacks[b]}.*".lstrip(".") if whole else blocks[b]] = None
-    return [f"{head}{operator}" if operator.startswith("::") else f"{head}.{operator}" for head in found]
+        prefixes[f"{stacks[b]}.*".lstrip(".") if whole else blocks[b]] = None
+    return [f"{head}{operator}" if operator.startswith("::") else f"{head}.{operator}" for head in prefixes]
 
 
 def _marked(n: int, nodes: Sequence[int]) -> Bool:

@@ -1,4 +1,4 @@
-"""Blocks of a model in PyTorch's checkpoints, with the outputs of chosen operators saved."""
+"""Selective checkpoints in PyTorch: the outputs of chosen operators of a block stay saved."""
 
 import contextlib
 import sys
@@ -31,27 +31,27 @@ from remat_algos.wording import listed
 
 aten = torch.ops.aten
 Saved = tuple[tuple[str, int], ...]
-"""Operators whose outputs stay saved: overload, and number of its earlier calls in the block."""
+"""Operators whose outputs stay saved: (overload, number of its earlier calls in the block)."""
 KEEP_ALL = None
-"""Instead of `Saved`, for a block that is not recomputed at all."""
+"""Value used instead of `Saved` for a block that is not recomputed at all."""
 
 
 @cache
 def overload(name: str) -> Any:
-    """Return the operator of a name such as "aten.mm.default"."""
-    found: Any = torch.ops
+    """Return the operator with a name such as "aten.mm.default"."""
+    operator: Any = torch.ops
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if schema_of(found) is None:
+        operator = getattr(operator, part, None)
+    if schema_of(operator) is None:
         wrong = (
             "PyTorch has no operator {name!r}; import the package that registers it, or plan again with this PyTorch"
         )
         raise ArgumentError(wrong, name=name)
-    return found
+    return operator
 
 
 def savable(name: str) -> bool:
-    """True if a policy may save the output of an operator: it changes nothing in place and is no view."""
+    """True if a policy may save the output of an operator: it is not a view and changes nothing in place."""
     operator = overload(name)
     base = name.split(".")[1]
     return not getattr(operator, "is_view", False) and (not base.endswith("_") or base.startswith("__"))
@@ -59,24 +59,24 @@ def savable(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Traits:
-    """The facts about an operator that do not depend on its arguments."""
+    """Properties of an operator that do not depend on its arguments."""
 
     cast: bool
-    """True for the cast that autocast may have in its cache."""
+    """True for a cast, which autocast may have in its cache."""
     once: bool
-    """True for collectives whose result must be saved; `wait` is no such one, as it costs nothing."""
+    """True for a collective, whose result must be saved; not for `wait`, which costs nothing."""
     counted: bool
-    """True if every rerun must repeat it: no view, no change in place, no read of a number, no mark for profilers."""
+    """True if every rerun must repeat it: not a view, change in place, read of an element, or profiler mark."""
     foreign: bool
-    """True if it is registered outside of PyTorch: it may draw random numbers without having the tag for that."""
+    """True if it is registered outside of PyTorch: it may draw random numbers without the tag for it."""
     draws: bool
-    """True if it may draw."""
+    """True if it may draw random numbers."""
 
 
 @cache
 def _traits(operator: Any) -> _Traits:
     namespace = getattr(operator, "namespace", "")
-    # `fully_shard` marks its gathers for the profiler, in the forward part alone
+    # `fully_shard` marks gathers for the profiler in the forward part only.
     reads = operator is aten._local_scalar_dense.default or namespace in ("prim", "profiler")
     collective = namespace in ("_c10d_functional", "c10d_functional")
     foreign = namespace not in ("aten", "prims") and not collective
@@ -90,28 +90,28 @@ def _traits(operator: Any) -> _Traits:
 
 
 def _generators(arguments: Any) -> list[torch.Tensor]:
-    """States of the random generators that an operator on these arguments may draw from."""
+    """Return the states of the random generators from which an operator on these arguments may draw."""
     on_gpu = {each.device for each in tensors(arguments) if each.is_cuda}
     return [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in on_gpu)]
 
 
 def _signature(args: Any) -> list[Any]:
-    """Facts about the arguments of a call by which a rerun checks that it is the same call, in one flat list."""
-    found: list[Any] = [torch.is_grad_enabled()]
+    """Describe the arguments of a call, so that a rerun can check that it makes the same call."""
+    signature: list[Any] = [torch.is_grad_enabled()]
     for each in args:
         if isinstance(each, torch.Tensor):
-            found += each.shape
-            found.append(each.dtype)
-    return found
+            signature += each.shape
+            signature.append(each.dtype)
+    return signature
 
 
 def _version(outputs: Any) -> int:
-    """Return a number that grows with every change in place of one of the outputs."""
+    """Return a number that increases with every in-place change of an output."""
     return version(outputs) if isinstance(outputs, torch.Tensor) else sum(map(version, tensors(outputs)))
 
 
 class _Snapshot:
-    """Saved outputs of an operator, the version at which they were saved, the call, and whether it drew."""
+    """Saved outputs of an operator, with their version, the signature of the call, and whether it drew."""
 
     __slots__ = ("call", "drawn", "outputs", "version")
 
@@ -133,7 +133,7 @@ class _Snapshot:
 
 
 class _Calls:
-    """The calls of one operator by a block: how many came in the forward part and again, and what is saved of them."""
+    """Calls of one operator in a block: their numbers in the forward part and in the rerun, and saved outputs."""
 
     __slots__ = ("again", "count", "operator", "places", "saved", "traits")
 
@@ -146,25 +146,25 @@ class _Calls:
 
 @lru_cache
 def _places(saved: Saved) -> dict[Any, set[int]]:
-    found: dict[Any, set[int]] = {}
+    places: dict[Any, set[int]] = {}
     for name, place in saved:
-        found.setdefault(overload(name), set()).add(place)
-    return found
+        places.setdefault(overload(name), set()).add(place)
+    return places
 
 
 class _Forward(LightMode):
-    """Stores the outputs of saved operators of one call of a block."""
+    """Mode of the forward part: stores the outputs of saved operators in one call of a block."""
 
     def __init__(self, saved: Saved) -> None:
         super().__init__()
         self.saved = saved
-        # By id: operators hash in Python.
+        # Keys are ids, because operators hash in slow Python code.
         self.calls = {id(operator): _Calls(operator, places) for operator, places in _places(saved).items()}
-        # `fully_shard` may gather parameters, without gradients, in the forward part or in the rerun alone.
+        # `fully_shard` may gather parameters, without gradients, in the forward part only or in the rerun only.
         self.all_count = not _is_distributed()
-        self.sequence: list[Any] = []  # operators that a rerun must repeat
-        self.drawn = False  # a draw is saved
-        # A draw after a saved one is not saved: the rerun must draw the saved one too, to advance the generator.
+        self.sequence: list[Any] = []  # repeated by a rerun
+        self.drawn = False  # a saved operator has drawn
+        # True once an unsaved draw follows a saved one: the rerun must repeat both, to advance the generator.
         self.redraw = False
 
     def calls_of(self, operator: Any) -> _Calls:
@@ -197,14 +197,14 @@ class _Forward(LightMode):
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        # Detached only here: within the dispatch an alias would not share the version counter.
+        # Detach only now: inside of a dispatch the alias would not share the version counter.
         for calls in self.calls.values():
             for each in calls.saved.values():
                 each.detached()
 
 
 class _Rerun(LightMode):
-    """Returns the stored output of each saved operator, once, and runs all others."""
+    """Mode of the rerun: returns the stored output of each saved operator once, and runs all other operators."""
 
     def __init__(self, forward: _Forward) -> None:
         super().__init__()
@@ -215,8 +215,8 @@ class _Rerun(LightMode):
         missing = [f"{name}#{i}" for name, i in forward.saved if i >= forward.calls_of(overload(name)).count]
         if missing:
             warnings.warn(
-                f"a block should save {listed(missing)}, which its forward did not run; plan again for this model and "
-                "its inputs",
+                f"the plan saves {listed(missing)}, which the forward of a block did not run; plan again for this "
+                "model and its inputs",
                 stacklevel=2,
             )
         for calls in forward.calls.values():
@@ -230,12 +230,12 @@ class _Rerun(LightMode):
             return operator(*args, **kwargs)
         stored = calls.saved.pop(calls.again, None)
         calls.again += 1
-        known = stored is None or stored.call == _signature(args)
+        is_same = stored is None or stored.call == _signature(args)
         if self.forward.is_repeated(calls.traits):
-            known = known and next(self.sequence, None) is operator
-        if not known:
+            is_same = is_same and next(self.sequence, None) is operator
+        if not is_same:
             raise BackendError(
-                "a block runs {operator} when it is recomputed, and another operator in its forward; if it makes a "
+                "a block runs {operator} when it is recomputed, but another operator in its forward; if it creates a "
                 "table, a mask or a cache in its first call, call the model once before training",
                 operator=str(operator),
             )
@@ -247,14 +247,14 @@ class _Rerun(LightMode):
 
 
 class _Kept(saved_tensors_hooks):
-    """Lets autograd save tensors as it does without a checkpoint, instead of by the hooks of the checkpoint."""
+    """Lets autograd save tensors itself, as without a checkpoint, instead of with the checkpoint's hooks."""
 
     def __init__(self) -> None:
         super().__init__(lambda tensor: _Snapshot(tensor).detached(), _Snapshot.read)
 
 
 def contexts(saved: Saved | None) -> tuple[Any, Any]:
-    """Return the contexts of the forward part and of the rerun of one call of a block."""
+    """Return the contexts for the forward part and the rerun of one call of a block."""
     if is_compiling():
         return create_selective_checkpoint_contexts(_policy(saved))
     if saved is KEEP_ALL:
@@ -270,7 +270,7 @@ def _is_distributed() -> bool:
 
 
 def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
-    """Return the policy function of one call of a block, as compilers take it."""
+    """Return the policy function of one call of a block, for compilers."""
     chosen, counts = frozenset(saved or ()), Counter[Any]()
 
     def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
@@ -285,16 +285,16 @@ def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The treatment of a wrapped block, and its modules that have parameters or are batch norms."""
+    """The decision on a wrapped block, and its modules that have parameters or are batch norms."""
 
     saved: Saved
     modules: tuple[nn.Module, ...]
     offloads: bool = False
-    inputs: tuple[str, ...] = ()  # arguments that are offloaded, all if empty
+    inputs: tuple[str, ...] = ()  # offloaded arguments; empty: all
 
 
 def _contexts(treatment: Checkpoint) -> tuple[Any, Any]:
-    """Return the contexts of the forward part and of the rerun of a wrapped block."""
+    """Return the contexts for the forward part and the rerun of a wrapped block."""
     forward, rerun = contexts(treatment.saved)
     if is_compiling():
         return forward, rerun
@@ -305,37 +305,37 @@ def _contexts(treatment: Checkpoint) -> tuple[Any, Any]:
 
 
 def run_block(forward: Callable[..., Any], treatment: Checkpoint, *args: Any, **kwargs: Any) -> Any:
-    """Call the forward of a block in a checkpoint, or directly if no gradients are recorded."""
+    """Call the forward of a block in a checkpoint; directly if gradients are not recorded."""
     if not torch.is_grad_enabled():
         return forward(*args, **kwargs)
     block: Any = getattr(forward, "__self__", None)
     if getattr(block, "gradient_checkpointing", False) and block.training:
         raise PlanError(
-            "a {kind} has a plan, and the trainer checkpoints it too; switch its gradient checkpointing off, or give "
-            "it plan.kwargs instead of plan.apply(model)",
+            "a {kind} has a plan, but the trainer checkpoints it too; switch off the trainer's gradient checkpointing, "
+            "or pass plan.kwargs to it instead of plan.apply(model)",
             kind=type(block).__name__,
         )
-    # Tensors are arguments of the checkpoint, which keeps them and checks their versions.
-    given = list(named_tensors(args, kwargs))
+    # Pass tensors as arguments: the checkpoint then keeps them and checks their versions.
+    named = list(named_tensors(args, kwargs))
     others = [_in_tuples(lambda each: _TENSOR if isinstance(each, torch.Tensor) else each, (*args, *kwargs.values()))]
     call = partial(_call, forward, len(args), tuple(kwargs), others.pop())
-    away = {
+    offloaded = {
         storage_key(tensor)
-        for name, tensor in (given if treatment.offloads else ())
+        for name, tensor in (named if treatment.offloads else ())
         if (name in treatment.inputs or not treatment.inputs) and not isinstance(tensor, nn.Parameter)
     }
-    with _OnHost(away) if away else contextlib.nullcontext():
+    with _OnHost(offloaded) if offloaded else contextlib.nullcontext():
         return checkpoint(
-            call, *(each for _, each in given), use_reentrant=False, context_fn=partial(_contexts, treatment)
+            call, *(each for _, each in named), use_reentrant=False, context_fn=partial(_contexts, treatment)
         )
 
 
 _TENSOR = object()
-"""Stands for a tensor among the arguments of a block."""
+"""Placeholder of a tensor in the arguments of a block."""
 
 
 def _in_tuples(function: Callable[[Any], Any], argument: Any) -> Any:
-    """Return a function of an argument, or of each part if it is a tuple."""
+    """Apply a function to an argument, or to each part of a tuple."""
     if not isinstance(argument, tuple):
         return function(argument)
     parts = [_in_tuples(function, each) for each in argument]
@@ -345,21 +345,21 @@ def _in_tuples(function: Callable[[Any], Any], argument: Any) -> Any:
 def _call(
     forward: Callable[..., Any], count: int, names: Sequence[str], others: tuple[Any, ...], *tensors: torch.Tensor
 ) -> Any:
-    following = iter(tensors)
-    values = _in_tuples(lambda each: next(following) if each is _TENSOR else each, others)
+    remaining = iter(tensors)
+    values = _in_tuples(lambda each: next(remaining) if each is _TENSOR else each, others)
     return forward(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
 
 class _OnHost(saved_tensors_hooks):
-    """Lets a checkpoint store its inputs in some storages on the host, and leaves the other inputs alone."""
+    """Stores those inputs of a checkpoint on the host whose storages are in `offloaded`."""
 
-    def __init__(self, away: Collection[int]) -> None:
-        self.away, self.copies = away, dict[int, _HostCopy]()
+    def __init__(self, offloaded: Collection[int]) -> None:
+        self.offloaded, self.copies = offloaded, dict[int, _HostCopy]()
         super().__init__(self.store, lambda packed: packed.read())
 
     def store(self, tensor: torch.Tensor) -> Any:
         key = storage_key(tensor)
-        if key not in self.away:
+        if key not in self.offloaded:
             return _Snapshot(tensor).detached()
         if hasattr(tensor, "__tensor_flatten__"):
             return _PartsOnHost(tensor)
@@ -369,11 +369,11 @@ class _OnHost(saved_tensors_hooks):
 
 
 class _PartsOnHost:
-    """A tensor made of others, such as a DTensor, with the whole storage of each on the host."""
+    """A tensor that consists of others, such as a DTensor, with their whole storages on the host."""
 
     def __init__(self, tensor: Any) -> None:
         names, self.context = tensor.__tensor_flatten__()
-        # Not all are tensors: the mesh of a DTensor is none.
+        # Not every part is a tensor, such as the mesh of a DTensor.
         self.parts = {name: mapped(lambda part: _HostCopy(part).view_of(part), getattr(tensor, name)) for name in names}
         self.build, self.shape = type(tensor).__tensor_unflatten__, (tensor.shape, tensor.stride())
 
@@ -383,7 +383,7 @@ class _PartsOnHost:
 
 
 class _HostCopy:
-    """The whole storage of some tensors on the host; a rerun loads it once."""
+    """A whole storage on the host, shared by several tensors; a rerun loads it once."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
@@ -410,7 +410,7 @@ class _HostCopy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """A tensor in a storage that is on the host."""
+    """A tensor whose storage is on the host."""
 
     copy: _HostCopy
     dtype: torch.dtype
@@ -423,7 +423,7 @@ class _View:
 
 
 class _Unchanged:
-    """The context of a rerun: checks that parameters did not change, and freezes statistics of batch norms."""
+    """Context of a rerun: checks that parameters are unchanged, and freezes the statistics of batch norms."""
 
     def __init__(self, rerun: Any = None) -> None:
         self.rerun = rerun
@@ -431,7 +431,7 @@ class _Unchanged:
         self.norms: dict[Any, tuple[float | None, int]] = {}
 
     def note(self, module: nn.Module, args: Any = None) -> None:
-        """Record versions of parameters and statistics of a module; called before its forward."""
+        """Record the versions of a module's parameters, and its momentum, before its forward."""
         for each in module.parameters(recurse=False):
             self.versions[id(each)] = each, version(each)
         if isinstance(module, NORMS) and module.training and module.track_running_stats:
@@ -442,7 +442,7 @@ class _Unchanged:
             if version(parameter) != before:
                 raise BackendError(
                     "a parameter of shape {shape} was changed after the forward part, so its block would be recomputed "
-                    "with other numbers; call optimizer.step() after backward()",
+                    "with other values; call optimizer.step() after backward()",
                     shape=tuple(parameter.shape),
                 )
         for norm in self.norms:
@@ -461,10 +461,10 @@ class _Unchanged:
 
 
 class TrainedBlocks:
-    """The blocks for which a trainer calls one `context_fn`, in the order of their calls.
+    """Assigns the decisions of a plan to blocks for which a trainer calls the same `context_fn`.
 
-    A block is recognized by the first module that its forward calls, so treatments are not shifted by interrupted
-    passes, passes without gradients, or another order of the blocks.
+    A block is recognized by the first module that its forward calls. So interrupted passes, passes without gradients,
+    or another order of the blocks do not shift the assignment.
     """
 
     def __init__(self, treatments: Sequence[Saved | None]) -> None:
@@ -472,27 +472,27 @@ class TrainedBlocks:
         self.places: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self.next = 0
         self.failed = False  # a block raised an error
-        # Number of blocks seen when a pass last began before all had been.
+        # Number of blocks seen when the last incomplete pass ended.
         self.short = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.treatments,)
 
     def advance(self) -> int:
-        """Return the place of the block that is called next, in the order of the plan."""
+        """Return the number of the next block in the plan's order, and advance."""
         place = self.next
         self.next = (place + 1) % len(self.treatments)
         return place
 
     def place(self, first: nn.Module, expected: int) -> int:
-        """Return the place of the block whose forward calls this module first."""
+        """Return the number of the block whose forward calls this module first."""
         count, seen = len(self.treatments), len(self.places)
         place = self.places.get(first)
         early = place == 0 and seen < count and not self.failed
         if (place is None and seen == count) or (early and self.short == seen):
             raise ArgumentError(
-                "the plan is for {count} blocks, and the trainer checkpoints {seen!w}; plan for this model, leave "
-                "every_n_layers at 1, and read plan.kwargs once for each model",
+                "the plan is for {count} blocks, but the trainer checkpoints {seen!w}; plan for this model, leave "
+                "every_n_layers at 1, and read plan.kwargs once per model",
                 count=count,
                 seen="more" if seen == count else seen,
             )
@@ -501,7 +501,7 @@ class TrainedBlocks:
 
 
 class _BlockForward:
-    """The context of the forward of a trainer's block; `rerun` is the context of its recomputation."""
+    """Context of the forward of a trainer's block; `rerun` is the context of its recomputation."""
 
     def __init__(self, trained: TrainedBlocks) -> None:
         self.trained = trained
@@ -528,7 +528,7 @@ class _BlockForward:
             self.stack.close()
             self.trained.next = place
             self.trained.advance()
-            # Operators before the first module were not counted, so counts are wrong in this call: save none.
+            # Operators before the first module were not counted, so numbers of calls are wrong: save nothing this time.
             self._begin(KEEP_ALL if self.trained.treatments[place] is KEEP_ALL else ())
 
     def __exit__(self, *error: Any) -> None:
@@ -538,7 +538,7 @@ class _BlockForward:
 
 
 def next_contexts(trained: TrainedBlocks) -> tuple[Any, Any]:
-    """Return the contexts of the next block of a trainer; the `context_fn` of all of its blocks."""
+    """Return the contexts of a trainer's next block; this is the `context_fn` of all its blocks."""
     if is_compiling():
         return contexts(trained.treatments[trained.advance()])
     forward = _BlockForward(trained)

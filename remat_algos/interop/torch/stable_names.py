@@ -1,9 +1,8 @@
-"""Names that PyTorch's reference does not list and that every version from 2.6 has; `private_names` has the others.
+"""Undocumented names of PyTorch that every version from 2.6 has; `private_names` has those that change.
 
-Fake tensors and dispatch modes are in PyTorch's manual, but their modules have no public name. No public name either is
-in the place of the schema of an operator, which says what it changes in place; of `without_modes`, which hides an
-operator from the modes around; of the mode in which torch.compile traces a graph; and of the version of a tensor, with
-which autograd itself finds changes in place; and of whether a tensor is a view.
+They are: fake tensors and dispatch modes, which PyTorch's manual describes without a public module; the schema of an
+operator, which shows what it writes in place; `without_modes`, which hides operators from active modes; the mode in
+which torch.compile traces; the version of a tensor, by which autograd detects in-place changes; and the test for views.
 """
 
 from operator import attrgetter, methodcaller
@@ -22,17 +21,17 @@ from torch.utils._pytree import tree_leaves, tree_map  # noqa: F401
 
 Operator = type(torch.ops.aten.add.Tensor)
 DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
-"""Errors of an operator whose result depends on numbers that a fake tensor does not have."""
+"""Errors of an operator whose result depends on elements, which a fake tensor does not have."""
 
 
 version = attrgetter("_version")
-"""Return the number of changes of a tensor in place."""
+"""Return the number of in-place changes of a tensor."""
 is_view = methodcaller("_is_view")
-"""True for a view that autograd knows: PyTorch's engine adds no gradient into one."""
+"""True for a view that autograd tracks: PyTorch's engine does not add a gradient into it."""
 
 
 class LightMode(DispatchMode):
-    """A dispatch mode that leaves compiled code alone, without the guard of Dynamo around each of its operators."""
+    """A dispatch mode that ignores compiled code and avoids Dynamo's guard around each operator."""
 
     supports_higher_order_operators = True
 
@@ -51,36 +50,36 @@ def storage_key(tensor: Any) -> int:
 
 
 def is_compiling() -> bool:
-    """True while torch.compile traces; before PyTorch 2.11 `torch.compiler` says so only while it reads Python."""
+    """True while torch.compile traces; before PyTorch 2.11 `torch.compiler` only knows while Python is read."""
     functional = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FUNCTIONAL)
     return torch.compiler.is_compiling() or functional is not None
 
 
 def schema_of(operator: Any) -> Any:
-    """Return the names of arguments and what is written into; None for what is no operator of PyTorch."""
+    """Return the schema of an operator: argument names and in-place writes; None if it is not an operator."""
     return getattr(operator, "_schema", None)
 
 
 def arguments_by_name(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Return the arguments of a call of an operator by name."""
+    """Return the arguments of an operator's call by name."""
     schema = schema_of(operator)
     names = [] if schema is None else [argument.name for argument in schema.arguments]
     return dict(zip(names, args, strict=False)) | dict(kwargs)
 
 
 def writes_into_arguments(operator: Any) -> bool:
-    """True if an operator is in-place."""
+    """True if an operator writes in place."""
     schema = schema_of(operator)
     return schema is not None and schema.is_mutable
 
 
 def allocated_bytes(profile: Any) -> list[int]:
-    """Return the changes by CPU allocations and releases in a memory profile, in order."""
+    """Return the byte changes by CPU allocations and releases in a memory profile, in order."""
     events = profile.profiler.kineto_results.events()
     return [event.nbytes() for event in events if event.name() == "[memory]"]
 
 
 def ran_compiled(profile: Any) -> bool:
-    """True if a profile saw code of torch.compile."""
+    """True if a profile contains code compiled by torch.compile."""
     events = profile.profiler.kineto_results.events()
     return any(event.name().startswith("Torch-Compiled Region") for event in events)

@@ -1,4 +1,4 @@
-"""Bytes of tensor storages: predicted for the results of operators, and measured peaks of calls."""
+"""Bytes of tensor storages: predicted for results of operators, and measured as peaks of calls."""
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ from remat_algos.interop.torch.stable_names import (
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Peaks of a call beyond the bytes before it.
+    """Peaks of a call, in addition to the bytes that exist before it.
 
     Parameters
     ----------
     storages : int or None
-        Peak of tensor storages, without workspaces of operators and states of generators. None for code of
+        Peak of tensor storages, without workspaces of operators and states of generators. None for code compiled by
         torch.compile, which would run uncompiled while storages are counted.
     allocator : int
         Peak of all bytes requested from the allocator.
@@ -41,15 +41,15 @@ class Peaks:
 
 @checked_arguments
 def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> Peaks:
-    """Call a function under the profiler, and again under a dispatch mode, and return the peaks of both.
+    """Measure the peak of a function, which is called once under the profiler and once under a dispatch mode.
 
     Parameters
     ----------
     function : callable
-        Function without arguments; a training step that leaves only tensors that the next step replaces.
-        A model of torch.compile must be compiled by an earlier call.
+        Function without arguments, such as a training step; tensors that a call leaves must be replaced by the next.
+        A model of torch.compile must have been compiled by an earlier call.
     known : iterable of torch.Tensor
-        Tensors that exist before the call, such as parameters and inputs, and are not counted.
+        Tensors that exist before the call, such as parameters and inputs; they are not counted.
 
     Returns
     -------
@@ -73,15 +73,15 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
 
 
 def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> int:
-    """Return the peak of bytes requested from the allocator during a call, beyond those before.
+    """Return the peak of bytes requested from the allocator during a call, minus those before.
 
-    The allocator is CUDA's if a known tensor is there, else the CPU's.
+    The allocator is CUDA's if a tensor in `known` is on a GPU, else the CPU's.
     """
     return _allocated(function, known)[0]
 
 
 def _allocated(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> tuple[int, bool]:
-    """Return the peak, and True if code of torch.compile ran."""
+    """Return the peak, and True if code compiled by torch.compile ran."""
     device = next((tensor.device for tensor in known if tensor.device.type == "cuda"), None)
     before = 0
     if device is not None:
@@ -96,14 +96,14 @@ def _allocated(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> tu
 
 
 def allocations(function: Callable[[], Any], memory: bool = True) -> tuple[list[int], bool]:
-    """Return the change by each CPU allocation and release during a call, and True if code of torch.compile ran."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=memory) as seen:
+    """Return the byte changes by CPU allocations and releases in a call, and True if code of torch.compile ran."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=memory) as recorded:
         function()
-    return allocated_bytes(seen) if memory else [], ran_compiled(seen)
+    return allocated_bytes(recorded) if memory else [], ran_compiled(recorded)
 
 
 class _Storages(DispatchMode):
-    """Counts the bytes of storages from their operator until they are released."""
+    """Counts the bytes of live storages, each from the operator that allocates it until its release."""
 
     supports_higher_order_operators = True
 
@@ -114,10 +114,10 @@ class _Storages(DispatchMode):
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = operator(*args, **(kwargs or {}))
-        given = set(map(storage_key, tensors((args, kwargs))))
+        inputs = set(map(storage_key, tensors((args, kwargs))))
         for tensor in tensors(result):
             key = storage_key(tensor)
-            if key not in self._seen and key not in given:
+            if key not in self._seen and key not in inputs:
                 storage = tensor.untyped_storage()
                 self._seen.add(key)
                 self.live += storage.nbytes()
@@ -131,30 +131,30 @@ class _Storages(DispatchMode):
 
 
 STORAGES = "storages"
-"""Key in `meta`: (key, bytes) of the storage of each tensor of a result; equal keys, equal storage."""
-HOST = ("cpu", "meta")  # devices that use the operators and the generator of the CPU
+"""Key in `meta`: (key, bytes) of each tensor's storage in a result; equal keys mean the same storage."""
+HOST = ("cpu", "meta")
 
 
 def storages(result: Any) -> list[tuple[int, int]]:
-    """Key and bytes of the storage of each tensor of a result."""
+    """Return (key, bytes) of the storage of each tensor in a result."""
     return [(storage_key(tensor), int(tensor.untyped_storage().nbytes())) for tensor in tensors(result)]
 
 
 def real_storages(node: fx.Node) -> list[tuple[int, int]]:
-    """Key and bytes of the storages that an operator really uses for its results."""
+    """Return (key, bytes) of the storages that an operator's kernel really allocates for its results."""
     args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda read: read.meta.get("val"))
     sizes = stored_bytes(node.target, args, kwargs, node.meta.get("val"))
     return [(key, size) for (key, _), size in zip(storages(node.meta.get("val")), sizes, strict=True)]
 
 
 def stored_bytes(operator: Any, args: Any, kwargs: Any, result: Any) -> list[int]:
-    """Bytes that an operator really uses for each tensor of its result."""
+    """Bytes that an operator's kernel really allocates for each tensor in its result."""
     results = list(tensors(result))
     sizes, lower_bound = [int(each.untyped_storage().nbytes()) for each in results], OVERALLOCATED.get(str(operator))
     if lower_bound is None or results[0].device.type not in HOST:
         return sizes
     bytes_of = lower_bound(arguments_by_name(operator, args, kwargs), results)
-    # an empty tensor of bytes is a workspace, of which fake tensors do not know the size
+    # An empty tensor of bytes is a workspace, whose size fake tensors do not know.
     exists = [size or each.dtype == torch.uint8 for size, each in zip(sizes, results, strict=True)]
     return [max(size, int(more)) if each else 0 for size, more, each in zip(sizes, bytes_of, exists, strict=True)]
 
@@ -179,7 +179,7 @@ def _is_record(arguments: Any) -> bool:
 
 
 def named_tensors(args: Any, kwargs: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield names and tensors of the arguments of a call: "0", "mask", and in tuples "pair.1"."""
+    """Yield (name, tensor) of the arguments of a call: names are "0", "mask", and in tuples "pair.1"."""
     pending = [*((str(i), each) for i, each in enumerate(args)), *kwargs.items()]
     for name, each in pending:
         if isinstance(each, torch.Tensor):
@@ -189,7 +189,7 @@ def named_tensors(args: Any, kwargs: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
-    """Return nested arguments with a function applied to each tensor."""
+    """Apply a function to each tensor in nested arguments."""
     if isinstance(arguments, torch.Tensor):
         return function(arguments)
     if isinstance(arguments, dict):
@@ -209,33 +209,33 @@ def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
 
 
 def _loss(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Storage of a loss: that of its terms, which the mean or the sum overwrites."""
+    """Storage of a loss, which is that of its terms: their mean or sum overwrites them."""
     terms = torch.broadcast_shapes(arguments["self"].shape, arguments["target"].shape)
     return [prod(terms) * torch.result_type(arguments["self"], arguments["target"]).itemsize]
 
 
 def _bags(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Storage with one extra element at the end."""
+    """Storages of an embedding bag, each with one extra element at the end."""
     indices, offsets = arguments["indices"], arguments["offsets"]
     ends = (offsets.numel() + 1) * offsets.itemsize
     return [0, (indices.numel() + 1) * indices.itemsize, ends, ends]
 
 
 def _copied(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Return the whole storage of the destination, or 0 if its elements overlap."""
+    """Storage of a copy: the whole storage of the destination, or 0 if its elements overlap."""
     into = arguments["self"]
     shares = any(size > 1 and not stride for size, stride in zip(into.shape, into.stride(), strict=True))
     return [0 if shares else into.untyped_storage().nbytes()]
 
 
 def _statistics(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Storage of the mean and the deviation, of the type of the weight, which under autocast is wider."""
+    """Storages of mean and deviation, which have the type of the weight; under autocast this is wider."""
     weight = arguments.get("weight")
     return [0, *(0 if weight is None else each.numel() * weight.itemsize for each in results[1:])]
 
 
 def _lstm(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Storage of the gates and states that oneDNN keeps for the gradient, each in whole pages of 4,096 bytes."""
+    """Storage of the gates and states that oneDNN saves for the gradient, each in whole pages of 4,096 bytes."""
     x, hidden = arguments["input"], arguments["hidden_size"]
     (steps, batch, width), size = x.shape, x.itemsize
 
@@ -246,8 +246,8 @@ def _lstm(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list
 
     cells = [pages(2 * (steps + 1), hidden, each, line=each) for each in (size, 4)]
     states = [pages(2 * (steps + 1), max(width, hidden), each) for each in (size, 4, 4)]
-    made = [pages(steps, 4 * hidden, size), pages(steps, hidden, size)]
-    return [0, 0, 0, sum([*made, *states, *cells]) if arguments["train"] else 0]
+    gates = [pages(steps, 4 * hidden, size), pages(steps, hidden, size)]
+    return [0, 0, 0, sum([*gates, *states, *cells]) if arguments["train"] else 0]
 
 
 OVERALLOCATED: dict[str, Callable[[Mapping[str, Any], Sequence[torch.Tensor]], list[int]]] = {
@@ -255,7 +255,6 @@ OVERALLOCATED: dict[str, Callable[[Mapping[str, Any], Sequence[torch.Tensor]], l
     "aten.smooth_l1_loss.default": _loss,
     "aten.soft_margin_loss.default": _loss,
     "aten.binary_cross_entropy.default": _loss,
-    # An image replaces its columns.
     "aten.col2im.default": lambda arguments, results: [arguments["self"].numel() * arguments["self"].itemsize],
     "aten.copy.default": _copied,
     "aten._embedding_bag.default": _bags,
@@ -265,7 +264,7 @@ OVERALLOCATED: dict[str, Callable[[Mapping[str, Any], Sequence[torch.Tensor]], l
     "aten._embedding_bag_forward_only.default": _bags,
     "aten.mkldnn_rnn_layer.default": _lstm,
 }
-"""Operators that on the CPU store a result in more than a fake tensor says: the bytes, from their arguments by name.
+"""Operators that allocate more for a result on the CPU than its fake tensor has, with functions for the bytes.
 
-tests/interop/test_torch_storages.py compares those of PyTorch's own database.
+tests/interop/test_torch_storages.py checks the operators in PyTorch's own test database.
 """

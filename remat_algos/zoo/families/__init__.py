@@ -1,1 +1,1 @@
-"""Families of networks, one file each; the registry finds them."""
+"""Families of networks, one module each; the registry finds them."""

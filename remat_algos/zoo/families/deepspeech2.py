@@ -45,28 +45,29 @@ def deepspeech2(
     classes: int = 29,
     gated: bool = False,
 ) -> None:
-    """Convolutions over a spectrogram, recurrent layers both ways, unrolled, and the CTC loss (amodei2016, section 3).
+    """Convolutions over a spectrogram, unrolled bidirectional recurrent layers, CTC loss (amodei2016, section 3).
 
-    Both directions share the matrix of the input, and their states are added: this gives the 38 million parameters of
-    its first table; two matrices would give 44 to 51. The product with the input is made for all steps at once.
+    Both directions share the input matrix, and their states are added. This gives the 38 million parameters of the
+    paper's table 1; two matrices would give 44 to 51 million. The product with the input is computed for all steps at
+    once.
 
     Parameters
     ----------
     batch : int
     sequence : int
-        Frames of the spectrogram, of 161 frequencies; the first convolution takes every second. The transcript has a
-        label for each eight frames.
+        Number of frames of the spectrogram, with 161 frequencies each; the first convolution has stride 2 over frames.
+        The transcript has one label per eight frames.
     depth : int
-        Recurrent layers.
+        Number of recurrent layers.
     width : int
     convolutions : int
-        Over frequency and time, 1 to 3.
+        Number of convolutions over frequency and time, 1 to 3.
     flat : bool
-        Instead of these a single one over time alone, with as many channels as a state has elements.
+        Replace these by a single convolution over time only, with as many channels as a state has elements.
     connected : int
-        Layers between the recurrent ones and the scores.
+        Number of fully connected layers between the recurrent layers and the scores.
     classes : int
-        Labels and the blank.
+        Number of labels, including the blank.
     gated : bool
         Gated recurrent units instead of a clipped ReLU.
     """
@@ -74,7 +75,7 @@ def deepspeech2(
         raise net.fault(
             "convolutions is {convolutions}; give 1 to {most}", convolutions=convolutions, most=len(WINDOWS)
         )
-    x = _heard(net, batch, sequence, [(width, (11,), (2,))] if flat else WINDOWS[:convolutions])
+    x = _spectrogram(net, batch, sequence, [(width, (11,), (2,))] if flat else WINDOWS[:convolutions])
     steps = x.shape[0] // batch
     start = net.input("start", (batch, width))
     for layer in range(depth):
@@ -87,32 +88,33 @@ def deepspeech2(
     net.ctc_loss(scores, net.input("transcript", (batch, max(1, sequence // FRAMES_PER_LABEL)), "int64"))
 
 
-def _heard(net: Layers, batch: int, sequence: int, windows: Sequence[Window]) -> Tensor:
-    """The spectrogram as rows, step by step and in each step example by example."""
-    channels = () if len(windows[0][1]) == 1 else (1,)  # over time alone the frequencies are the channels
+def _spectrogram(net: Layers, batch: int, sequence: int, windows: Sequence[Window]) -> Tensor:
+    """Convolve the spectrogram and return it as rows, ordered by step, then by example."""
+    # In a convolution over time only, the frequencies are the channels.
+    channels = () if len(windows[0][1]) == 1 else (1,)
     x = net.input("spectrogram", (batch, *channels, BINS, sequence))
-    for k, (made, kernel, stride) in enumerate(windows):
+    for k, (features, kernel, stride) in enumerate(windows):
         with net.block(f"conv{k}"):
             padding = tuple(length // 2 for length in kernel)
-            x = net.convolution(x, made, kernel, stride=stride, padding=padding, bias=False)
+            x = net.convolution(x, features, kernel, stride=stride, padding=padding, bias=False)
             x = net.hard_tanh(net.batch_norm(x))
     return net.copy(x, x.shape[-1] * batch, prod(x.shape[1:-1]), name="rows")
 
 
 def _recurrent(net: Layers, x: Tensor, start: Tensor, steps: int, gated: bool) -> Tensor:
-    """One layer: what the input gives to all steps, the steps forwards and backwards, the sum of both."""
+    """One layer: the product with the input for all steps, the steps in both directions, the sum of their states."""
     width = start.shape[-1]
     with net.block("input"):
         gates = net.batch_norm(net.linear(x, 3 * width if gated else width, bias=False))
         parts = net.split(gates, steps, axis=0)
-    forwards = _one_way(net, parts, start, gated, "forwards")
-    backwards = _one_way(net, parts[::-1], start, gated, "backwards")[::-1]
+    forwards = _one_direction(net, parts, start, gated, "forwards")
+    backwards = _one_direction(net, parts[::-1], start, gated, "backwards")[::-1]
     with net.block("sum"):
         return net.add(*(net.concat(*states, axis=0) for states in (forwards, backwards)))
 
 
-def _one_way(net: Layers, parts: Sequence[Tensor], h: Tensor, gated: bool, name: str) -> list[Tensor]:
-    """The states after each step, in the order of the parts."""
+def _one_direction(net: Layers, parts: Sequence[Tensor], h: Tensor, gated: bool, name: str) -> list[Tensor]:
+    """Run the steps in one direction; return the state after each step."""
     cell = _gated_cell if gated else _cell
     states = []
     with net.scope(name):
@@ -128,7 +130,7 @@ def _cell(net: Layers, x: Tensor, h: Tensor, weight: Tensor) -> Tensor:
 
 
 def _gated_cell(net: Layers, x: Tensor, h: Tensor, weight: Tensor) -> Tensor:
-    """A share z of the new state and 1 - z of the old one; r scales the influence of the old one on the new one."""
+    """Gated recurrent unit: z times the new state plus 1 - z times the old one; r gates the old state's influence."""
     of_h = net.split(net.linear(h, weight.shape[0], parameters=[weight], name="from_state"), 3, name="state_parts")
     of_x = net.split(x, 3, name="input_parts")
     z, r = (net.sigmoid(net.add(of_x[k], of_h[k], name=f"{gate}_sum"), name=gate) for k, gate in enumerate("zr"))

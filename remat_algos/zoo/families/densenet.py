@@ -1,4 +1,4 @@
-"""Networks whose layers read all earlier ones of their block."""
+"""Densely connected convolutional networks."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def densenet(
     classes: int = 1000,
     stepwise: bool = False,
 ) -> None:
-    """Networks whose layers read all earlier ones of their block, concatenated for each (huang2017, table 1).
+    """DenseNets: a layer reads the concatenation of all earlier layers of its block (huang2017, table 1).
 
     Parameters
     ----------
     batch, image, classes : int
     depth : int
-        Convolutions one after another, and the linear layer: 121, 161, 169, 201 or 264.
+        Number of convolutions in sequence plus the linear layer: 121, 161, 169, 201 or 264.
     stages : tuple of int, optional
-        Layers, of two convolutions each, of each block, whatever the depth.
+        Number of layers, of two convolutions each, per block; overrides the depth.
     width : int
         Channels that a layer adds (the growth rate); the first convolution has twice as many.
     stepwise : bool
-        A layer's channels are appended to the concatenation so far, as in the graph of kusumoto2019.
+        A layer's channels are appended to the previous concatenation, as in the graph of kusumoto2019.
     """
     if not stages and depth not in BY_DEPTH:
         raise net.fault("depth is {depth}; give {known!l}, or stages", depth=depth, known=list(BY_DEPTH))
@@ -71,7 +71,7 @@ def densenet(
 
 
 def _layer(net: Layers, x: Tensor, width: int) -> Tensor:
-    """`width` new channels from all previous ones."""
+    """Compute `width` new channels from all previous channels."""
     x = net.relu(net.batch_norm(x, name="norm1"), name="relu1")
     x = net.convolution(x, BOTTLENECK * width, 1, bias=False, name="conv1")
     x = net.relu(net.batch_norm(x, name="norm2"), name="relu2")
@@ -79,7 +79,7 @@ def _layer(net: Layers, x: Tensor, width: int) -> Tensor:
 
 
 def _half(net: Layers, x: Tensor) -> Tensor:
-    """Half the channels, half the image."""
+    """Halve the channels and the image."""
     x = net.convolution(net.relu(net.batch_norm(x)), x.shape[1] // 2, 1, bias=False)
     return net.average_pool(x, 2, 2)
 

@@ -1,4 +1,4 @@
-"""U-Nets that take noise out of images."""
+"""U-Nets of diffusion models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STABLE_DIFFUSION = {
         "ddpm_lsun": {"batch": 8, "image": 256, "multipliers": (1, 1, 2, 2, 4, 4), "attended": (16,)},
         "stable_diffusion_unet": STABLE_DIFFUSION,
     },
-    grows={"image": tuple(range(32, 2049, 32))},  # multiples of what all these halve
+    grows={"image": tuple(range(32, 2049, 32))},
 )
 def diffusion_unet(
     net: Layers,
@@ -47,29 +47,29 @@ def diffusion_unet(
 ) -> None:
     """Denoising U-Net (ho2020, appendix B): residual blocks and attention, conditioned on the time step.
 
-    With a text its attention becomes a Transformer block that also attends to the text (rombach2022, section 3.3).
+    With a text, attention becomes a Transformer block that also attends to the text (rombach2022, section 3.3).
 
     Parameters
     ----------
     batch, image : int
     channels : int
-        Channels of the image (or of its latent), and of the noise that is predicted.
+        Channels of the image (or its latent) and of the predicted noise.
     depth : int
-        Residual blocks of a level on the way down; one more on the way up.
+        Number of residual blocks per level on the way down; on the way up there is one more.
     width : int
-        Channels of the highest level, a multiple of 32: group norms have 32 groups.
+        Channels of the highest level; a multiple of 32, because group norms have 32 groups.
     multipliers : tuple of int, optional
         Multiples of the width, one per level; the image is halved between levels. None: a single level.
     attended : tuple of int, optional
-        How many times smaller the image is where there is attention. None: only in the middle.
+        Downsampling factors of the levels with attention. None: attention only in the middle.
     heads : int
     sequence : int
-        Tokens of the text; 0 for none.
+        Number of tokens of the text; 0 for no text.
     context : int
-        Length of such a token.
+        Length of a token's vector.
     fused : bool
     dropout_layers : bool
-        With dropout in the residual blocks.
+        Dropout in the residual blocks.
     """
     levels = [width * m for m in multipliers or (1,)]
     if image % (1 << len(levels) - 1):
@@ -114,7 +114,7 @@ def diffusion_unet(
 
 
 def _time(net: Layers, batch: int, width: int) -> Tensor:
-    """Two linear layers over the sines and cosines of the time step."""
+    """Embed the time step: two linear layers over its sines and cosines."""
     with net.block("time"):
         x = net.linear(net.input("waves", (batch, width)), 4 * width, name="linear1")
         return net.linear(net.silu(x), 4 * width, name="linear2")
@@ -140,7 +140,7 @@ class _Parts:
         return x
 
     def _residual(self, x: Tensor, channels: int) -> Tensor:
-        """Two convolutions, between them the time step is added to each channel."""
+        """A residual block of two convolutions; the time embedding is added between them."""
         net = self.net
         y = net.silu(net.group_norm(x, name="norm1"), name="silu1")
         y = net.convolution(y, channels, 3, padding=1, name="conv1")
@@ -162,7 +162,7 @@ class _Parts:
         return net.add(x, net.convolution(net.view(y, *x.shape), channels, 1, name="out"))
 
     def _transformer(self, x: Tensor, text: Tensor) -> Tensor:
-        """Attention to the image, attention to the text, and a gated hidden layer, over pixels as tokens."""
+        """A Transformer block with pixels as tokens: self-attention, attention to the text, gated linear layers."""
         net = self.net
         batch, channels, rows, columns = x.shape
         y = net.convolution(net.group_norm(x), channels, 1, name="proj_in")

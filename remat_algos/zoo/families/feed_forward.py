@@ -8,19 +8,19 @@ from remat_algos.zoo.registry import family
 
 @family({"feed_forward": {}})
 def feed_forward(net: Layers, *, batch: int = 128, depth: int = 100, width: int = 1024, features: int = 1024) -> None:
-    """Linear layers with ReLUs between, and the mean of the squared differences.
+    """Linear layers with ReLUs, and the mean squared error.
 
-    The paper (kumar2019, section 4) names the layers and the loss; it gives no widths.
+    The paper (kumar2019, section 4) states the layers and the loss, but no widths.
 
     Parameters
     ----------
     batch : int
     depth : int
-        Hidden layers, each with its ReLU.
+        Number of hidden layers, each with a ReLU.
     width : int
         Length of a hidden layer.
     features : int
-        Length of an input and of an output.
+        Length of an input, and of an output.
     """
     x = net.input("input", (batch, features))
     for layer in range(depth):

@@ -1,4 +1,4 @@
-"""Inception modules, with two auxiliary classifiers on the way."""
+"""GoogLeNet: Inception modules with two auxiliary classifiers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INCEPTIONS: dict[str, Branches] = {
     "5a": (256, 160, 320, 32, 128, 128),
     "5b": (384, 192, 384, 48, 128, 128),
 }
-"""Channels of each convolution: 1 x 1; 1 x 1 and 3 x 3; 1 x 1 and 5 x 5; 1 x 1 behind the pooling."""
+"""Channels of each convolution: 1 x 1; 1 x 1 and 3 x 3; 1 x 1 and 5 x 5; 1 x 1 after the pooling."""
 
 POOLED_AFTER = ("3b", "4e")
 HEAD_AFTER = ("4a", "4d")
@@ -48,15 +48,14 @@ def googlenet(
     ----------
     batch, classes : int
     image : int
-        Pixels of a side: from 79 on, or from 47 on without the auxiliary classifiers.
+        Side in pixels: at least 79, or 47 without the auxiliary classifiers.
     width : int
         Percent of the published channels, rounded to multiples of 8.
     auxiliary : bool
-        With the two auxiliary classifiers, whose losses are added, without weights as in the graph of kusumoto2019.
+        Include the two auxiliary classifiers; their losses are added without weights, as in the graph of kusumoto2019.
     norm : bool
-        As in torchvision: a batch norm follows each convolution, instead of the biases and the two local response
-        norms; ReLUs come before the concatenations instead of after; convolutions are 3 x 3 instead of 5 x 5; the
-        auxiliary classifiers have a dropout.
+        Follow torchvision: batch norm after each convolution replaces biases and the two local response norms; ReLUs
+        come before concatenations, not after; 3 x 3 convolutions replace 5 x 5; auxiliary classifiers have dropout.
     """
     labels = net.input("labels", (batch,), "int64")
     losses: list[Tensor] = []
@@ -88,7 +87,7 @@ def _stem(net: Layers, x: Tensor, width: int, norm: bool) -> Tensor:
 
 
 def _inception(net: Layers, x: Tensor, channels: Sequence[int], norm: bool) -> Tensor:
-    """Four branches joined; ReLUs of their last convolutions stand after that, unless there are norms."""
+    """Concatenate four branches; without norms, the ReLUs of their last convolutions come after that."""
     one, before_three, three, before_five, five, pooled = channels
     y1 = _unit(net, x, one, 1, "conv1", norm, relu=norm)
     y3 = _unit(net, x, before_three, 1, "proj3", norm)
@@ -112,7 +111,7 @@ def _head(net: Layers, x: Tensor, classes: int, width: int, norm: bool) -> Tenso
 def _unit(
     net: Layers, x: Tensor, channels: int, kernel: int, name: str, norm: bool, *, stride: int = 1, relu: bool = True
 ) -> Tensor:
-    """A convolution that keeps the image's size, or has a stride, perhaps a norm, perhaps a ReLU."""
+    """A convolution with padding that keeps the image's size (for stride 1), and optionally a norm and a ReLU."""
     x = net.convolution(x, channels, kernel, stride=stride, padding=kernel // 2, bias=not norm, name=name)
     x = net.batch_norm(x, name=f"{name}.norm") if norm else x
     return net.relu(x, name=f"{name}.relu") if relu else x

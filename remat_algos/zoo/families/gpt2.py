@@ -30,19 +30,19 @@ def gpt2(
 ) -> None:
     """GPT-2 (radford2019): a decoder-only Transformer with norms before attention and before the feed-forward layers.
 
-    The matrix that embeds words gives the scores too; positions are learned. Dropout follows the embeddings, the shares
-    of attention and each sublayer.
+    The embedding matrix is also the output matrix, and positions are learned. Dropout follows the embeddings, the
+    attention weights and each sublayer.
 
     Parameters
     ----------
     batch, sequence, depth, width, heads, words : int
     positions : int
-        Positions that have an embedding.
+        Number of positions with an embedding.
     fused : bool
     """
     if sequence > positions:
         raise net.fault(
-            "{sequence} words have {positions} positions; give positions={sequence} too",
+            "a sequence of {sequence} words is longer than the {positions} positions; give positions={sequence} too",
             sequence=sequence,
             positions=positions,
         )

@@ -6,7 +6,7 @@ from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family, multiples_of
 
-INNER_MULTIPLE = 256  # touvron2023 rounds the inner length up to a multiple of it
+INNER_MULTIPLE = 256  # rounding of the inner length
 
 
 @family(
@@ -30,7 +30,7 @@ def llama(
     words: int = 32_000,
     fused: bool = True,
 ) -> None:
-    """Language models of touvron2023: RMS norms, rotary positions, gated products, no bias, no dropout.
+    """LLaMA (touvron2023): a Transformer with RMS norms, rotary positions and SwiGLU, without bias and dropout.
 
     In Llama 3 (dubey2024) several heads share keys and values.
 
@@ -39,9 +39,9 @@ def llama(
     batch, sequence, depth, width, heads : int
     kv_heads : int, optional
     inner : int, optional
-        Length of the gated product; by default 8/3 widths, rounded up to a multiple of 256.
+        Length of the SwiGLU layer; by default 8/3 of the width, rounded up to a multiple of 256.
     words : int
-        Words of the vocabulary; their scores have a matrix of their own.
+        Size of the vocabulary; the output matrix is not shared with the embedding.
     fused : bool
     """
     inner = inner or -(-8 * width // 3 // INNER_MULTIPLE) * INNER_MULTIPLE
@@ -55,11 +55,12 @@ def llama(
 
 
 def grouped_attention(net: Layers, x: Tensor, heads: int, kv_heads: int, mask: Tensor | None) -> Tensor:
-    """x, and what its normed rows gather from one another; fused where there is no mask."""
+    """Self-attention with rotary positions and a residual connection; fused if there is no mask."""
     width = x.shape[-1]
     if width % (2 * heads):
         raise net.fault(
-            "width {width} in {heads} heads leaves no pairs for rotary positions; give a width that {divisor} divides",
+            "width {width} in {heads} heads does not split into pairs for rotary positions; give a multiple of "
+            "{divisor}",
             width=width,
             heads=heads,
             divisor=2 * heads,
@@ -74,7 +75,7 @@ def grouped_attention(net: Layers, x: Tensor, heads: int, kv_heads: int, mask: T
 
 
 def gated(net: Layers, x: Tensor, inner: int, name: str = "mlp") -> Tensor:
-    """A product with a matrix, times SiLU of another, and a product back to the width of x (shazeer2020)."""
+    """SwiGLU (shazeer2020): a linear layer times the SiLU of another, and a linear layer back to the width of x."""
     with net.scope(name):
         gate = net.silu(net.linear(x, inner, bias=False, name="gate_proj"))
         y = net.multiply(gate, net.linear(x, inner, bias=False, name="up_proj"))
@@ -82,7 +83,7 @@ def gated(net: Layers, x: Tensor, inner: int, name: str = "mlp") -> Tensor:
 
 
 def language_loss(net: Layers, x: Tensor, words: int) -> Tensor:
-    """Cross-entropy of the next words, by scores of the normed rows."""
+    """Final norm, scores and cross-entropy of the next words."""
     with net.block("head"):
         scores = net.linear(net.rms_norm(x), words, bias=False, name="lm_head")
     return net.softmax_cross_entropy(scores, net.input("labels", x.shape[:-1], "int64"))

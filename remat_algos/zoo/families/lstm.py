@@ -1,4 +1,4 @@
-"""LSTMs unrolled over their steps."""
+"""Unrolled LSTMs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ State = tuple[Tensor, Tensor]  # h and c
 
 @dataclass(slots=True)
 class Stack:
-    """LSTM cells on top of one another, with their states as they go from step to step."""
+    """Stacked LSTM cells, with their current states."""
 
     net: Layers
     name: str
@@ -25,7 +25,7 @@ class Stack:
     def of(
         cls, net: Layers, name: str, before: int, shape: tuple[int, int], depth: int, states: list[State] | None = None
     ) -> Stack:
-        """Cells of states of `shape` (batch, width); `states` are the first ones, by default residents."""
+        """Create cells with states of `shape` (batch, width); `states` are the initial ones, by default residents."""
         inputs = [before, *[shape[1]] * (depth - 1)]
         weights = [net.lstm_weights(size, shape[1], f"{name}.layer{k}") for k, size in enumerate(inputs)]
         if states is None:
@@ -33,7 +33,7 @@ class Stack:
         return cls(net, name, weights, states)
 
     def step(self, x: Tensor, time: int) -> Tensor:
-        """The state h of the highest cell after one step."""
+        """Run one step; return the state h of the top cell."""
         for k, weights in enumerate(self.weights):
             with self.net.block(f"{self.name}.layer{k}.step{time}"):
                 self.states[k] = self.net.lstm_cell(x, *self.states[k], weights)
@@ -52,11 +52,10 @@ def lstm(
     features: int = 50,
     classes: int = 5000,
 ) -> None:
-    """LSTMs on top of one another over a sequence, with a softmax over classes at each step.
+    """Stacked LSTMs over a sequence, with a softmax over classes at each step.
 
-    The defaults are those of chen2016, section 5.3: speech, 50 numbers in and a class out at each step. The loss of
-    each step is added to those before. A cell has one bias; frameworks that add the products of input and state have
-    two.
+    The defaults are those of chen2016, section 5.3: speech with 50 features and one class per step. The loss of each
+    step is added to the losses of earlier steps. A cell has one bias; some frameworks have two.
 
     Parameters
     ----------

@@ -25,23 +25,23 @@ def mixture_of_experts(
     words: int = 32_000,
     fused: bool = True,
 ) -> None:
-    """Mixtral (jiang2024): a decoder-only Transformer with SwiGLU experts, of which each word takes a few.
+    """Mixtral (jiang2024): a decoder-only Transformer with SwiGLU experts; each word uses a few of them.
 
-    Everything else is as in LLaMA. The node that chooses experts runs only once, since another run might choose
-    differently; the rest of the forward part may be recomputed.
+    Everything else is as in LLaMA. The node that chooses experts must not be recomputed, because it could choose
+    differently; the rest of the forward part may be.
 
     Parameters
     ----------
     batch, sequence, depth, width, heads : int
     kv_heads : int, optional
     inner : int
-        Length of the gated product of an expert.
+        Length of an expert's SwiGLU layer.
     experts : int
-        Experts of each layer.
+        Number of experts per layer.
     chosen : int
-        Experts per word.
+        Number of experts per word.
     capacity : int
-        Words that an expert has room for, in per cent of an equal share, which Mixtral's losses drive it to.
+        Maximum number of words per expert, in percent of an equal share; Mixtral's losses make shares equal.
     words : int
     fused : bool
     """

@@ -1,4 +1,4 @@
-"""Inverted residuals of depthwise convolutions."""
+"""MobileNetV2."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def mobilenet_v2(
     width: int = 100,
     classes: int = 1000,
 ) -> None:
-    """Inverted residuals: 1 x 1 up, 3 x 3 per channel, 1 x 1 down (sandler2018, table 2).
+    """Inverted residual blocks: 1 x 1 expansion, 3 x 3 depthwise, 1 x 1 projection (sandler2018, table 2).
 
     Parameters
     ----------
     batch, image, classes : int
     stages : tuple of int
-        Blocks of each of the seven stages.
+        Number of blocks in each of the seven stages.
     width : int
-        Percent of the published channels, rounded to multiples of 8; the last convolution keeps its 1280 below 100.
+        Percent of the published channels, rounded to multiples of 8; below 100 the last convolution keeps 1280.
     """
     if len(stages) != len(STAGES):
         raise net.fault(
-            "{n_stages} stages are given; give the blocks of each of the {expected}",
+            "stages has {n_stages} entries; give the number of blocks of each of the {expected} stages",
             n_stages=len(stages),
             expected=len(STAGES),
         )
@@ -53,7 +53,7 @@ def mobilenet_v2(
 
 
 def scaled(channels: int, width: int) -> int:
-    """A percentage of the channels, rounded to a multiple of 8, but at least 90 % of that."""
+    """Scale channels by `width` percent, rounded to a multiple of 8 but not below 90 % of the exact number."""
     exact = channels * width  # in hundredths
     rounded = max(MULTIPLE, (exact + 50 * MULTIPLE) // (100 * MULTIPLE) * MULTIPLE)
     return rounded if 1000 * rounded >= 9 * exact else rounded + MULTIPLE

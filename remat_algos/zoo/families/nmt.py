@@ -1,4 +1,4 @@
-"""Translation by LSTMs with attention."""
+"""Neural machine translation: LSTMs with attention."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ def nmt(
     source_words: int = 17_191,
     words: int = 7_709,
 ) -> None:
-    """Translation as Sockeye does it (hieber2017): LSTM encoder, LSTM decoder, attention by a tanh layer.
+    """Translation model of Sockeye (hieber2017): LSTM encoder, LSTM decoder, and attention with a tanh layer.
 
-    The example of echo2020, with the sizes that zhu2018 trains on English-Vietnamese of IWSLT15. The first layer of the
-    encoder runs in both directions, each with half the width. At each step of the decoder the state is projected and
-    added to every projected source state; tanh, a product with a vector and softmax give the share of each source state
-    in the context. The tanh is of shape (batch, steps, width) at each step, and its gradient reads it, while the
-    gradient of the sum reads nothing: this is what echo2020, figure 8, recomputes from one tensor shared by all steps.
-    The output layer reads the states of all steps at once. A cell has one bias where Sockeye's has two, which makes
-    8,192 parameters fewer.
+    This is the example of echo2020, with the sizes of zhu2018 for IWSLT15 English-Vietnamese. The first encoder layer
+    is bidirectional, with half the width per direction. At each decoder step, the state is projected and added to every
+    projected source state; tanh, a product with a vector and softmax give the weights of the source states in the
+    context. The tanh has shape (batch, steps, width) at each step and its gradient reads it, but the gradient of the
+    sum reads nothing. So echo2020, figure 8, recomputes it from one tensor that all steps share. The output layer reads
+    the states of all steps at once. A cell has one bias, but two in Sockeye, which has 8,192 more parameters.
 
     Parameters
     ----------
     batch : int
     steps : int
-        Words of a source sentence, and of a target sentence.
+        Number of words of a source sentence, and of a target sentence.
     depth : int
-        Layers of LSTM cells in the encoder, and in the decoder.
+        Number of LSTM layers in the encoder, and in the decoder.
     width : int
-        Length of an embedding, of a cell's state, and of the attention layer.
+        Length of embeddings, cell states and the attention layer.
     source_words, words : int
-        Words of the source and of the target language.
+        Vocabulary sizes of the source and the target language.
     """
     if width % 2:
-        raise net.fault("width {width} is halved for the two directions; give an even one", width=width)
+        raise net.fault("width {width} is halved for the two directions; give an even number", width=width)
     states = _encoder(net, _words(net, "source", batch, steps, source_words, width), depth, width)
     attention = _Attention(net, states, width)
     first = [(_initial(net, states[-1], f"h{k}"), _initial(net, states[-1], f"c{k}")) for k in range(depth)]
@@ -60,7 +59,7 @@ def nmt(
 
 
 def _words(net: Layers, name: str, batch: int, steps: int, words: int, width: int) -> list[Tensor]:
-    """Embeddings, one tensor per step."""
+    """Embed words; return one tensor per step."""
     with net.scope(name):
         embedded = net.embedding(net.input("tokens", (batch, steps), "int64"), words, width)
         return [net.view(x, batch, width) for x in net.split(embedded, steps, axis=1)]
@@ -80,19 +79,19 @@ def _encoder(net: Layers, words: list[Tensor], depth: int, width: int) -> list[T
 
 
 def _initial(net: Layers, last: Tensor, name: str) -> Tensor:
-    """A first state of the decoder, from the last one of the encoder."""
+    """Compute an initial state of the decoder from the last state of the encoder."""
     with net.scope(f"decoder.first.{name}"):
         return net.tanh(net.linear(last, last.shape[1]))
 
 
 def _sequence(net: Layers, states: list[Tensor]) -> Tensor:
-    """States of shape (batch, width) as one tensor of shape (batch, steps, width)."""
+    """Stack states of shape (batch, width) to one tensor of shape (batch, steps, width)."""
     batch, width = states[0].shape
     return net.concat(*(net.view(state, batch, 1, width) for state in states), name="states")
 
 
 class _Attention:
-    """Gives the attention hidden state for a query; its weights are shared over the steps."""
+    """Computes the attentional hidden state for a query; the steps share its weights."""
 
     def __init__(self, net: Layers, states: list[Tensor], width: int) -> None:
         with net.scope("source"):

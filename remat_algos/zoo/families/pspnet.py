@@ -7,7 +7,8 @@ from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
 
 POOL_BINS = (1, 2, 3, 6)
-STRIDES, DILATIONS = (1, 2, 1, 1), (1, 1, 2, 4)  # of the four stages: the image stays at an eighth
+# Of the four stages: dilation replaces stride, so that the image stays at an eighth of its size.
+STRIDES, DILATIONS = (1, 2, 1, 1), (1, 1, 2, 4)
 MIN_DEPTH = 35
 
 
@@ -18,20 +19,20 @@ MIN_DEPTH = 35
 def pspnet(
     net: Layers, *, batch: int = 2, image: int = 713, depth: int = 101, width: int = 64, classes: int = 19
 ) -> None:
-    """A dilated ResNet, means over a pyramid of regions, and a second loss half way (zhao2017, section 3).
+    """PSPNet: a dilated ResNet, pyramid pooling, and an auxiliary loss at the third stage (zhao2017, section 3).
 
-    Sizes are those of the authors' later code (a stem of three 3 x 3 convolutions, 256 channels in the auxiliary head);
-    19 classes are those of Cityscapes.
+    Sizes are those of the authors' later code: a stem of three 3 x 3 convolutions, 256 channels in the auxiliary head.
+    The 19 classes are those of Cityscapes.
 
     Parameters
     ----------
     batch, image : int
     depth : int
-        Layers of the ResNet: four stages of 3, 4, n and 3 blocks make 3 n + 32.
+        Number of layers of the ResNet: 3 n + 32, for four stages of 3, 4, n and 3 blocks.
     width : int
         Channels of the stem.
     classes : int
-        Scores per pixel.
+        Number of scores per pixel.
     """
     if depth < MIN_DEPTH or depth % 3 != 2:
         raise net.fault(
@@ -64,7 +65,7 @@ def _stem(net: Layers, x: Tensor, width: int) -> Tensor:
 
 
 def _bottleneck(net: Layers, x: Tensor, width: int, stride: int, dilation: int, name: str) -> Tensor:
-    """1 x 1, 3 x 3 and 1 x 1 convolutions beside a shortcut, a 1 x 1 convolution where the shape changes."""
+    """A bottleneck: 1 x 1, 3 x 3 and 1 x 1 convolutions; the shortcut is a 1 x 1 convolution if the shape changes."""
     with net.block(name):
         y = net.convolution(x, width, 1, bias=False, name="conv1")
         y = net.relu(net.batch_norm(y, name="bn1"), name="relu1")
@@ -78,7 +79,7 @@ def _bottleneck(net: Layers, x: Tensor, width: int, stride: int, dilation: int, 
 
 
 def _pyramid(net: Layers, x: Tensor) -> Tensor:
-    """Beside the features their means over 1, 4, 9 and 36 regions, brought to the size of the image again."""
+    """Pyramid pooling: append the means over 1, 4, 9 and 36 regions, resized to the features' size."""
     levels = []
     for k, parts in enumerate(POOL_BINS):
         with net.block(f"ppm.{k}"):

@@ -11,15 +11,15 @@ from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
 
 Windows = Sequence[tuple[int, int, int]]
-"""Channels, kernel and stride of each convolution of a residual block."""
+"""(channels, kernel, stride) of each convolution of a residual block."""
 
 EXPANSION = 4
 BY_DEPTH = {101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
-"""Blocks of each stage where they do not follow the rule of `stage_depths`."""
+"""Number of blocks of each stage, for depths that do not follow the rule of `stage_depths`."""
 
 
 def _depths(options: Mapping[str, Any]) -> Sequence[int]:
-    """Depths that follow the rule of `stage_depths`: each has more blocks than the one before, in no fewer stages."""
+    """Return the depths that follow the rule of `stage_depths`, so that each stage grows with the depth."""
     step = 3 if options["bottleneck"] else 2
     return [depth for depth in range(4 * step + 2, 5000, step) if not (options["bottleneck"] and depth in BY_DEPTH)]
 
@@ -55,19 +55,20 @@ def resnet(
     ----------
     batch, image, classes : int
     depth : int
-        Convolutions one after another, and the linear layer: 2 more than the blocks have. The blocks are in four
-        stages, up to 3 of them in the first and in the last, the others as 2 : 3 in between: 50 is (3, 4, 6, 3), 200 is
-        (3, 24, 36, 3), 1001 is (3, 131, 196, 3). 101 and 152 are as published, (3, 4, 23, 3) and (3, 8, 36, 3).
+        Number of convolutions in sequence plus the linear layer: 2 more than the blocks have. The first and the last of
+        four stages have up to 3 blocks, and the others are distributed 2 : 3 over the second and third: 50 is
+        (3, 4, 6, 3), 200 is (3, 24, 36, 3), 1001 is (3, 131, 196, 3). 101 and 152 are as published, (3, 4, 23, 3) and
+        (3, 8, 36, 3).
     stages : tuple of int, optional
-        Blocks of each stage, whatever the depth.
+        Number of blocks of each stage; overrides the depth.
     bottleneck : bool
-        Blocks of three convolutions, 1 x 1, 3 x 3 and 1 x 1, and of four times the channels; else of two 3 x 3.
+        Blocks of three convolutions, 1 x 1, 3 x 3 and 1 x 1, with four times the channels; else two 3 x 3.
     width : int
         Channels of the first stage; each later one has twice as many.
     preactivation : bool
         Norm and ReLU come before each convolution, and nothing follows the sum (he2016identity, figure 4 (e)).
     stride_first : bool
-        A bottleneck halves the image by its first convolution, as in he2016, else by its second, as torchvision does.
+        A bottleneck halves the image in its first convolution, as in he2016, else in its second, as in torchvision.
     biased_stem : bool
         The first convolution has a bias, as in the graph of kusumoto2019.
     """
@@ -92,7 +93,7 @@ def resnet(
 
 
 def stage_depths(model: str, depth: int, bottleneck: bool) -> tuple[int, ...]:
-    """Blocks of each of four stages; see `resnet`."""
+    """Return the number of blocks of each of four stages; see `resnet`."""
     if bottleneck and depth in BY_DEPTH:
         return BY_DEPTH[depth]
     per_block = 3 if bottleneck else 2
@@ -116,7 +117,7 @@ def stage_depths(model: str, depth: int, bottleneck: bool) -> tuple[int, ...]:
 
 
 def block_windows(channels: int, stride: int, bottleneck: bool, stride_first: bool = False) -> Windows:
-    """The convolutions of a residual block, of which one has the stride."""
+    """Return the convolutions of a residual block; one of them has the stride."""
     if not bottleneck:
         return [(channels, 3, stride), (channels, 3, 1)]
     first, second = (stride, 1) if stride_first else (1, stride)
@@ -124,9 +125,10 @@ def block_windows(channels: int, stride: int, bottleneck: bool, stride_first: bo
 
 
 def residual(net: Layers, x: Tensor, windows: Windows, *, project: bool = True) -> Tensor:
-    """ReLU of x plus what convolutions, norms and ReLUs make of it.
+    """A residual block with a final ReLU.
 
-    Without `project`, a change of shape drops every other pixel and adds channels of zeros.
+    If the shape changes, the shortcut is a convolution; without `project` it drops every other pixel and adds channels
+    of zeros.
     """
     y = x
     for k, (channels, kernel, stride) in enumerate(windows, 1):
@@ -141,9 +143,9 @@ def residual(net: Layers, x: Tensor, windows: Windows, *, project: bool = True) 
 
 
 def preactivated(net: Layers, x: Tensor, windows: Windows, *, project: bool = True, fresh: bool = False) -> Tensor:
-    """x plus what norms, ReLUs and convolutions make of it; a `fresh` x comes from a norm and a ReLU.
+    """A residual block with norms and ReLUs before convolutions; a `fresh` x already had a norm and a ReLU.
 
-    If the shape changes, the first norm and ReLU come before both.
+    If the shape changes, the shortcut starts after the first norm and ReLU.
     """
     y = x if fresh else net.relu(net.batch_norm(x, name="norm1"), name="relu1")
     if windows[-1][0] != x.shape[1]:
@@ -156,7 +158,7 @@ def preactivated(net: Layers, x: Tensor, windows: Windows, *, project: bool = Tr
 
 
 def _reshaped(net: Layers, x: Tensor, windows: Windows, project: bool) -> Tensor:
-    """x in the shape that the convolutions give."""
+    """Convert x to the shape after the convolutions."""
     channels, stride = windows[-1][0], max(stride for _, _, stride in windows)
     if project:
         return net.convolution(x, channels, 1, stride=stride, bias=False, name="downsample")
@@ -165,7 +167,7 @@ def _reshaped(net: Layers, x: Tensor, windows: Windows, project: bool) -> Tensor
 
 
 def scores(net: Layers, x: Tensor, classes: int, *, dropout: bool = False) -> Tensor:
-    """The mean of each channel, dropout perhaps, and a linear layer."""
+    """The mean of each channel, optional dropout, and a linear layer."""
     x = net.average_pool_to(x, 1, 1, name="avgpool")
     x = net.dropout(x) if dropout else x
     return net.linear(net.reshape(x, *x.shape[:2], name="flatten"), classes, name="fc")

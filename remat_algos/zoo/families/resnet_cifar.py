@@ -28,21 +28,21 @@ def resnet_cifar(
     classes: int = 10,
     preactivation: bool = False,
 ) -> None:
-    """Residual networks for small images, in three equal stages (he2016, section 4.2 and table 6).
+    """Residual networks for small images, with three stages of equal depth (he2016, section 4.2 and table 6).
 
-    Where the shape changes, the shortcut of a basic block has no parameters (option A of he2016): every other pixel,
-    and channels of zeros, one `Slice` node. That of a bottleneck is a 1 x 1 convolution, and the first convolution of a
-    bottleneck halves the image, as in the program of he2016identity (section 4 and appendix).
+    If the shape changes, the shortcut of a basic block has no parameters (option A of he2016): it takes every other
+    pixel and adds channels of zeros, in one `Slice` node. The shortcut of a bottleneck is a 1 x 1 convolution, and its
+    first convolution halves the image, as in the code of he2016identity (section 4 and appendix).
 
     Parameters
     ----------
     batch, image, classes : int
     depth : int
-        6 n + 2, or 9 n + 2 with bottlenecks, for n blocks in each stage.
+        6 n + 2, or 9 n + 2 with bottlenecks, for n blocks per stage.
     stages : tuple of int, optional
-        Blocks of each stage, whatever the depth.
+        Number of blocks of each stage; overrides the depth.
     bottleneck : bool
-        Blocks of three convolutions, 1 x 1, 3 x 3 and 1 x 1, and of four times the channels; else of two 3 x 3.
+        Blocks of three convolutions, 1 x 1, 3 x 3 and 1 x 1, with four times the channels; else two 3 x 3.
     width : int
         Channels of the first stage; each later one has twice as many.
     preactivation : bool

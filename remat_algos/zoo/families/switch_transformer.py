@@ -6,7 +6,7 @@ from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
 
-BUCKETS = 32  # of distances between words that share a bias (raffel2020)
+BUCKETS = 32  # of distances between words
 SPARSE_EVERY = 2
 
 
@@ -24,26 +24,27 @@ def switch_transformer(
     capacity: int = 125,
     words: int = 32_128,
 ) -> None:
-    """Encoder and decoder with experts in every second layer, of which each word takes one (fedus2022).
+    """Switch Transformer (fedus2022): encoder and decoder with experts in every second layer, one per word.
 
-    The rest is T5 (raffel2020): RMS norms before the sublayers, no bias, and a learned bias of the scores per head and
-    bucket of distances, one table for the encoder and one for the decoder. One matrix embeds the words of both sides
-    and gives the scores. So Switch-Base with 8 experts has 619,339,008 parameters, the 620 million of its checkpoint.
+    The rest is T5 (raffel2020): RMS norms before the sublayers, no bias in linear layers, and a learned bias of the
+    attention scores per head and bucket of distances, with one table for the encoder and one for the decoder. One
+    matrix is the embedding of both sides and the output matrix. So Switch-Base with 8 experts has 619,339,008
+    parameters, like its checkpoint with 620 million.
 
     Parameters
     ----------
     batch : int
     sequence : int
-        Words of a source text, and of a target text.
+        Number of words of a source text, and of a target text.
     depth : int
-        Layers of the encoder, and of the decoder.
+        Number of layers of the encoder, and of the decoder.
     width, heads : int
     inner : int
-        Length between the two products, of an expert too.
+        Length of the hidden layer, also in an expert.
     experts : int
-        Experts of every second layer.
+        Number of experts in every second layer.
     capacity : int
-        Words that an expert has room for, in per cent of an equal share.
+        Maximum number of words per expert, in percent of an equal share.
     words : int
     """
     shared = net.parameter("shared.weight", (words, width))
@@ -71,7 +72,7 @@ def switch_transformer(
 
 
 def _bias(net: Layers, sequence: int, heads: int, causal: bool) -> Tensor:
-    """Bias of the scores of all layers: a number per head and bucket of distances, and the mask."""
+    """Bias of the attention scores of all layers: one number per head and bucket of distances, with the mask."""
     with net.scope("bias"):
         buckets = net.input("buckets", (sequence, sequence), "int64")
         bias = net.copy(net.embedding(buckets, BUCKETS, heads), heads, sequence, sequence)
@@ -79,7 +80,7 @@ def _bias(net: Layers, sequence: int, heads: int, causal: bool) -> Tensor:
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: int, bias: Tensor | None) -> Tensor:
-    """Attention of the normed rows of x to those of `other`, or to each other, added to x."""
+    """Attention of the normed x to `other`, or to itself, with a residual connection."""
     with net.scope(name):
         normal = net.rms_norm(x)
         width = x.shape[-1]
@@ -92,7 +93,7 @@ def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: in
 
 
 def _transformed(net: Layers, x: Tensor, inner: int, experts: int, capacity: int, balances: list[Tensor]) -> Tensor:
-    """Two products with a ReLU between, those of an expert if there are any, added to x."""
+    """Two linear layers with a ReLU between, dense or in experts, with a residual connection."""
 
     def products(rows: Tensor, name: str) -> Tensor:
         with net.scope(name):

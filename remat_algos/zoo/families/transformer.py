@@ -23,26 +23,25 @@ def transformer(
     words: int = 37_000,
     fused: bool = False,
 ) -> None:
-    """Translation by attention alone (vaswani2017): encoder and decoder, norms after the sums.
+    """The Transformer (vaswani2017): encoder and decoder, with norms after the residual sums.
 
-    One matrix embeds source and target words and gives the scores; projections of attention have no bias; dropout
-    follows the embeddings and each sublayer. The batch is about the 25,000 words of the paper over its 8 GPUs.
-
-    With the paper's "about 37,000" words base has 63,045,632 parameters and big 214,171,648; its table 3 says 65 and
-    213 million.
+    One matrix is the embedding of both sides and the output matrix; attention has no biases; dropout follows the
+    embeddings and each sublayer. The default batch is about an eighth of the paper's 25,000 words, for one of its 8
+    GPUs. With the paper's "about 37,000" words, base has 63,045,632 parameters and big 214,171,648; its table 3 states
+    65 and 213 million.
 
     Parameters
     ----------
     batch : int
     sequence : int
-        Words of a source sentence, and of a target sentence.
+        Number of words of a source sentence, and of a target sentence.
     depth : int
-        Layers of the encoder, and of the decoder.
+        Number of layers of the encoder, and of the decoder.
     width, heads : int
     inner : int, optional
-        Length between the two products that follow attention; by default four widths.
+        Length of the hidden layer of the feed-forward sublayer; by default four times the width.
     words : int
-        Words of both languages.
+        Size of the vocabulary of both languages together.
     fused : bool
     """
     inner = inner or 4 * width
@@ -67,14 +66,14 @@ def transformer(
 
 
 def _embedded(net: Layers, side: str, shape: tuple[int, int], shared: Tensor, positions: Tensor) -> Tensor:
-    """Words and their positions, which are sines and cosines."""
+    """Embed words and add their positions, which are sines and cosines."""
     with net.block(f"{side}.embedding"):
         x = net.embedding(net.input("tokens", shape, "int64"), *shared.shape, weight=shared, name="words")
         return net.dropout(net.pointwise("Add", [net.scale(x, factor=x.shape[-1] ** 0.5), positions]))
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor, heads: int, mask: Tensor, fused: bool) -> Tensor:
-    """Attention of x to the rows of `other`, added to x."""
+    """Attention of x to `other`, with a residual connection."""
     with net.scope(name):
         q, k, v = (
             net.linear(rows, x.shape[-1], bias=False, name=f"{side}_proj")
@@ -85,7 +84,7 @@ def _attended(net: Layers, name: str, x: Tensor, other: Tensor, heads: int, mask
 
 
 def _transformed(net: Layers, x: Tensor, inner: int) -> Tensor:
-    """Two products with a ReLU between, row by row, added to x."""
+    """Feed-forward sublayer: two linear layers with a ReLU between, and a residual connection."""
     with net.scope("mlp"):
         y = net.relu(net.linear(x, inner, name="fc1"))
         return _sublayer(net, x, net.linear(y, x.shape[-1], name="fc2"))

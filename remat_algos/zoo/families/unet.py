@@ -20,37 +20,36 @@ def unet(
     padding: bool = False,
     wide_last: bool = False,
 ) -> None:
-    """Convolutions down to a small image and up again, each level passed across (ronneberger2015, figure 1).
+    """U-Net (ronneberger2015, figure 1): an encoder and a decoder of convolutions, with connections at each level.
 
     Parameters
     ----------
     batch, image : int
     depth : int
-        How often the image is halved; the two lowest levels have dropout.
+        Number of times that the image is halved; the two lowest levels have dropout.
     width : int
-        Channels of the highest level; each level down has twice as many.
+        Channels of the highest level; each lower level has twice as many.
     channels : int
         Channels of the image.
     classes : int
-        Scores per pixel.
+        Number of scores per pixel.
     padding : bool
-        Convolutions keep the size, so that nothing is cropped unless a length is odd.
+        Convolutions keep the size of the image, so nothing is cropped unless a length is odd.
     wide_last : bool
-        The last up-convolution keeps its channels, as in the graph that kusumoto2019 published, instead of halving
-        them.
+        The last up-convolution keeps its channels, as in the published graph of kusumoto2019, instead of halving them.
     """
     x = net.input("image", (batch, channels, image, image))
-    handed: list[Tensor] = []
+    skips: list[Tensor] = []
     for level in range(depth + 1):
         with net.block(f"down{level}"):
             x = _twice(net, net.max_pool(x, 2, 2) if level else x, width << level, padding)
             x = net.dropout(x) if level >= depth - 1 else x
-            handed.append(x)
+            skips.append(x)
     for level in reversed(range(depth)):
         with net.block(f"up{level}"):
             half = width << level
             x = net.relu(net.transposed_convolution(x, 2 * half if wide_last and level == 0 else half, 2, stride=2))
-            across = handed[level]
+            across = skips[level]
             if across.shape[2:] != x.shape[2:]:
                 across = net.crop(across, *x.shape[2:])
             x = _twice(net, net.concat(across, x), half, padding)

@@ -1,4 +1,4 @@
-"""Plain stacks of convolutions."""
+"""VGG: plain stacks of convolutions."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ def vgg(
     classes: int = 1000,
     norm: bool = False,
 ) -> None:
-    """Plain stacks of 3 x 3 convolutions.
+    """VGG: plain stacks of 3 x 3 convolutions (simonyan2015, table 1).
 
-    Depths 11, 13, 16 and 19 are A, B, D and E of simonyan2015, table 1. The first linear layer reads what is left of
-    the image: 7 x 7 pixels of 224 x 224.
+    Depths 11, 13, 16 and 19 are A, B, D and E of the table. The first linear layer reads the whole remaining image:
+    7 x 7 pixels if it has 224 x 224 at the start.
 
     Parameters
     ----------
     batch, image, classes : int
     depth : int
-        Convolutions and linear layers: 11, or 13 and on in steps of 3, whose stages have 2, 2, k, k and k convolutions.
+        Number of convolutions and linear layers: 11, or 13, 16, 19 and so on, where stages have 2, 2, k, k and k
+        convolutions.
     stages : tuple of int, optional
-        Convolutions of each stage, whatever the depth. A max pooling follows each.
+        Number of convolutions of each stage; overrides the depth. Max pooling follows each stage.
     width : int
         Channels of the first stage; later ones have twice as many, up to 8 times. The hidden linear layers have 64
         times as many features.
@@ -66,7 +67,7 @@ def vgg(
 
 
 def _stages(model: str, depth: int) -> tuple[int, ...]:
-    """Convolutions of each of five stages."""
+    """Return the number of convolutions of each of five stages."""
     if depth == 11:
         return (1, 1, 2, 2, 2)
     last, rest = divmod(depth - 7, 3)

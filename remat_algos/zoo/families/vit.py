@@ -39,17 +39,17 @@ def vit(
     ----------
     batch, image : int
     patch : int
-        Side of a patch; divides the image.
+        Side of a patch; it must divide the image.
     depth, width, heads : int
-        Blocks, length of a token, heads of the attention; a block's hidden layer has 4 x width.
+        Number of blocks, length of a token, number of attention heads; a block's hidden layer has length 4 x width.
     classes : int
     fused : bool
     dropout_layers : bool
-        With dropout after positions, attention and linear layers; torchvision's models leave it at rate 0.
+        Dropout after positions, attention and linear layers; in torchvision its rate is 0.
     """
     if image % patch:
         raise net.fault(
-            "an image of {image} does not divide into patches of {patch}; give a multiple", image=image, patch=patch
+            "an image of {image} cannot be divided into patches of {patch}; give a multiple", image=image, patch=patch
         )
     x = net.convolution(net.input("image", (batch, 3, image, image)), width, patch, stride=patch, name="conv_proj")
     token = net.view(net.parameter("class_token", (1, 1, width)), batch, 1, width)
@@ -67,7 +67,7 @@ def vit(
 
 
 def _layer(net: Layers, x: Tensor, heads: int, fused: bool, dropout_layers: bool) -> Tensor:
-    """Attention and two linear layers, each behind a norm and beside a shortcut."""
+    """A Transformer block: attention, then two linear layers, each after a norm and with a residual connection."""
     width = x.shape[-1]
     with net.scope("self_attention"):
         packed = net.linear(net.layer_norm(x, name="ln"), 3 * width, name="in_proj")
