@@ -1,4 +1,4 @@
-"""A first plan: a U-Net in 70 % of the memory that it takes without rematerialization.
+"""A first plan: a U-Net in 70 % of the memory that it needs without rematerialization.
 
 You learn to read a graph, to add its gradients, to plan within a budget and to read the result. The
 picture shows the bytes live at each step, and the values at the peak.
@@ -22,8 +22,8 @@ plan = ra.solve(training, "70%")
 print(plan)
 
 runs = plan.simulation.runs
-again = [training.labels[v] for v in range(training.n_nodes) if runs[v] > 1]
-print(f"recomputed: {', '.join(again[:5])} and {len(again) - 5} more")
+recomputed = [training.labels[v] for v in range(training.n_nodes) if runs[v] > 1]
+print(f"recomputed: {', '.join(recomputed[:5])} and {len(recomputed) - 5} more")
 print("the order begins with", ", ".join(plan.schedule.names(training)[:3]))
 
 ra.plot.save(ra.plot.memory(plan), FOLDER / "first_plan.svg")

@@ -1,4 +1,4 @@
-"""Which method, and how much memory: an LSTM with every solver, then at every budget.
+"""Solvers and budgets: an LSTM planned by every solver, then for every budget.
 
 You learn to compare the solvers at one budget, and to take the best plan for a budget from the
 frontier of peak and overhead. The picture shows the frontier of each solver.

@@ -1,7 +1,7 @@
-"""From a framework of your own: arrays in, actions out.
+"""A plan for a framework of your own: arrays in, actions out.
 
-You learn to hand over a graph that has its gradients already, as arrays of ids, and to run the
-plan that comes back. The picture shows the graph, with what is kept and what is recomputed.
+You learn to pass a graph that already has its gradients, as arrays of ids, and to execute the
+actions of its plan. The picture shows the graph: the nodes that are kept, and those recomputed.
 
 Usage: python examples/4_from_another_framework.py [FOLDER for the picture]
 """
@@ -14,10 +14,11 @@ import numpy as np
 import remat_algos as ra
 
 FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "docs" / "figures"
-N = 16  # layers; each reads the one before it, every fourth one also what its block began with
+N = 16  # layers, in blocks of four
 
 reads = [[v - 1] * (v > 0) + [v - 4] * (v > 0 and v % 4 == 0) for v in range(N)]
-for v in reversed(range(N)):  # the gradient of v, node 2 N - 1 - v, reads v and later gradients
+# Node 2 N - 1 - v is the gradient of v.
+for v in reversed(range(N)):
     reads.append([v, *(2 * N - 1 - w for w in range(N) if v in reads[w])])
 memory = np.repeat([400, 300, 200, 100, 100, 200, 300, 400], 4)
 graph = ra.ComputationGraph.from_arrays(
@@ -30,15 +31,15 @@ graph = ra.ComputationGraph.from_arrays(
 plan = ra.solve(graph, "60%")
 print(plan)
 
-held, most = {}, 0  # the framework: its arrays by id, and the most bytes that they took
-for action, v in plan.actions():  # each node makes one value, so that both have the same id
+arrays, peak = {}, 0  # by id, of nodes and values
+for action, v in plan.actions():
     if action == "compute":
-        assert all(x in held for x in reads[v])
-        held[v] = np.zeros(memory[v], np.uint8)
-        most = max(most, sum(array.nbytes for array in held.values()))
+        assert all(x in arrays for x in reads[v])
+        arrays[v] = np.zeros(memory[v], np.uint8)
+        peak = max(peak, sum(array.nbytes for array in arrays.values()))
     else:
-        del held[v]
-assert most == plan.peak_memory
-print(f"held {most} bytes at most, as promised; in the end {sorted(held)}")
+        del arrays[v]
+assert peak == plan.peak_memory
+print(f"peak {peak} bytes, as planned; arrays at the end: {sorted(arrays)}")
 
 ra.plot.save(ra.plot.graph(plan), FOLDER / "from_another_framework.svg")

@@ -1,4 +1,4 @@
-"""Lower sets by hand: eight nodes, all their lower sets, and the way that the optimum takes.
+"""Lower sets by hand: eight nodes, all their lower sets, and the chain of the optimum.
 
 You learn to list the lower sets of a graph, to read formula (2) of kusumoto2019 term by term, and
 to see the memory that a chain of lower sets needs. The pictures show the lattice and the terms.
@@ -27,15 +27,15 @@ for size, sets in groupby(family.sets(), len):
     print(f"  {size}:", *("".join(graph.labels[v] for v in nodes) or "{}" for nodes in sets))
 
 overhead, peak, chain = min(ra.solvers.formula_frontier(training), key=lambda point: point[1])
-print(f"least budget {peak} B by formula (2), least overhead there {overhead} by formula (1)")
+print(f"lowest budget {peak} B by formula (2), lowest overhead there {overhead} by formula (1)")
 print("block adds    (i)  (ii) (iii)  (iv)   sum")
 block = chain.blocks(training).tolist()
 for i, terms in enumerate(chain.terms(training).tolist()):
     adds = "".join(graph.labels[v] for v in range(graph.n_nodes) if block[v] == i)
     print(f"{i:>5} {adds:<5}", *(f"{amount:5}" for amount in [*terms, sum(terms)]))
 
-really = ra.simulate(training, ra.schedule.canonical_schedule(training, chain))
-print(f"after liveness: {really.peak_memory} B for an overhead of {really.overhead}")
+simulation = ra.simulate(training, ra.schedule.canonical_schedule(training, chain))
+print(f"after liveness: {simulation.peak_memory} B for an overhead of {simulation.overhead}")
 
 ra.plot.save(ra.plot.lattice(family, chain), FOLDER / "lower_sets_lattice.svg")
 ra.plot.save(ra.plot.terms(training, chain), FOLDER / "lower_sets_terms.svg")

@@ -1,7 +1,7 @@
-"""Tree decompositions by hand: a chain of five and its gradients, cut by separators.
+"""Tree decompositions by hand: a chain of five nodes and its gradients, cut by separators.
 
 You learn to decompose a graph into bags on a tree, to find separators in it, and to see how
-twremat runs one half, drops it, and recomputes it. The pictures show the bags and the run.
+twremat computes one half, frees it, and recomputes it. The pictures show the bags and the schedule.
 
 Usage: python examples/6_tree_decompositions.py [FOLDER for the pictures]
 """
@@ -14,7 +14,8 @@ import remat_algos as ra
 FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "docs" / "figures"
 
 reads = ["ab", "bc", "cd", "de", "eE", "ED", "DC", "CB", "BA", "dD", "cC", "bB", "aA"]
-graph = ra.ComputationGraph.from_edges(map(tuple, reads))  # capitals are gradients
+# Capital letters are gradients.
+graph = ra.ComputationGraph.from_edges(map(tuple, reads))
 undirected = ra.structure.UndirectedGraph.of(graph)
 
 bags = ra.structure.TreeDecomposition.of(ra.structure.eliminate(undirected)).reduce()

@@ -1,7 +1,7 @@
-"""Train a network by a plan that rematerializes: a small residual network, computed on NumPy.
+"""Train a small residual network with plans that rematerialize, on NumPy.
 
-You learn to run real layers by a schedule, to see that losses and parameters are the same bit for
-bit whatever is recomputed, and that the measured bytes are the predicted ones.
+You learn to run real layers by a schedule, and see that losses and parameters are the same bit for
+bit under every plan, and that the measured bytes are the predicted ones.
 
 Usage: python examples/8_train_a_network.py [FOLDER for the picture]
 """
@@ -25,13 +25,13 @@ plain = train(network, steps=STEPS)
 axes = Figure(figsize=(10, 4)).subplots()
 for (budget, plan), colour in zip(plans.items(), ("#8C8C8C", "#0072B2", "#E69F00"), strict=True):
     run = train(network, plan, steps=STEPS)
-    held = run.execution
-    assert run.same_as(plain)  # every bit of every loss and parameter
-    assert held.peak_raw == plan.peak_memory  # as predicted
-    again = int((held.runs - 1).clip(0).sum())
+    execution = run.execution
+    assert run.same_as(plain)  # losses and parameters, every bit
+    assert execution.peak_raw == plan.peak_memory  # as predicted
+    recomputed = int((execution.runs - 1).clip(0).sum())
     losses = " ".join(f"{loss:.3f}" for loss in run.losses)
-    print(f"{budget}: {held.peak_raw:,} bytes, {again} recomputed, loss {losses}")
-    used, name = held.used_raw / 2**20, f"a budget of {budget}"
+    print(f"{budget}: {execution.peak_raw:,} bytes, {recomputed} recomputed, loss {losses}")
+    used, name = execution.used_raw / 2**20, f"a budget of {budget}"
     axes.stairs(used, baseline=None, color=colour, linewidth=1.8, label=name)
 lowest = plans["least"].peak_memory / plans["100%"].peak_memory
 axes.set_title(f"The same losses and parameters in {100 * lowest:.0f} % of the memory", loc="left")

@@ -1,8 +1,8 @@
-"""Operators of your own: a framework's tape, run by our plan in the framework's own arithmetic.
+"""Operators of your own: a framework's tape, run by a plan with the framework's own functions.
 
-You learn to say what the nodes of your graph do (`framework/bridge.py` is yours to copy), and see
-that within half the bytes, and in one arena, loss and gradients are the same bit for bit. The
-picture shows the bytes at each step.
+You learn to connect the nodes of a graph to functions (copy `framework/bridge.py`), and see that
+in half of the memory, also in one arena, loss and gradients are the same bit for bit. The picture
+shows the bytes at each step.
 
 Usage: python examples/9_own_operators.py [FOLDER for the picture]
 """
@@ -18,13 +18,13 @@ import remat_algos as ra
 FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "docs" / "figures"
 tape, inputs = perceptron(layers=12)
 graph, operators = graph_of(tape, inputs), TapeOperators(tape, inputs)
-eager = []  # as the framework does it: everything is kept
+eager = []  # the framework keeps everything
 for op in tape:
     eager.append(op.function(*(eager[v] for v in op.reads), *(inputs[name] for name in op.inputs)))
 
 
 def check(outputs):
-    """Loss and gradients are those of the framework, bit for bit."""
+    """Compare loss and gradients with those of the framework, bit for bit."""
     assert all(array.tobytes() == eager[value].tobytes() for value, array in outputs.items())
 
 
@@ -33,13 +33,13 @@ for budget in ("100%", "50%"):
     run = ra.execute(graph, plan, operators, outputs=True)
     check(run.outputs)
     assert run.peak_raw == plan.peak_memory
-    over = ra.allocate.find_overwrites(plan.simulation, {"Tanh": 0, "grad(Tanh)": 0})
-    arena = ra.allocate.pack(ra.allocate.Buffers.of(plan.simulation, over), alignment=512)
+    overwrites = ra.allocate.find_overwrites(plan.simulation, {"Tanh": 0, "grad(Tanh)": 0})
+    arena = ra.allocate.pack(ra.allocate.Buffers.of(plan.simulation, overwrites), alignment=512)
     packed = ra.execute(graph, plan, operators, arena, outputs=True)
     check(packed.outputs)
-    again = (run.runs - 1).sum()
-    print(f"{budget}: {run.peak_raw:,} bytes, {again} extra runs, arena {arena.size:,}")
+    recomputed = (run.runs - 1).sum()
+    print(f"{budget}: {run.peak_raw:,} bytes, {recomputed} extra runs, arena {arena.size:,}")
 
-found = ra.validate(graph, plan, operators=operators, arena=True, repeats=0)
-assert found.holds  # bytes at each step, and every value
-ra.plot.save(ra.plot.validation(found), FOLDER / "own_operators.svg")
+validation = ra.validate(graph, plan, operators=operators, arena=True, repeats=0)
+assert validation.holds  # bytes at each step, and every value
+ra.plot.save(ra.plot.validation(validation), FOLDER / "own_operators.svg")

@@ -1,6 +1,6 @@
-"""Plan a training step of JAX: a network of eight layers, run within half of its memory.
+"""Plan a training step of JAX: a network of eight layers within 60 % of its memory, and less.
 
-You learn to take the graph out of a function of JAX, to run a plan equation by equation with the
+You learn to capture the graph of a JAX function, to run a plan equation by equation with the
 same gradients bit for bit, and to hand the plan to `jax.jit` as a policy of `jax.checkpoint`.
 
 Usage: python examples/jax_mlp.py    (needs JAX: python -m pip install -e '.[jax]')
@@ -22,7 +22,7 @@ def loss(weights, x):
 
 
 def temporary_bytes(f):
-    """What XLA reserves beside arguments and results."""
+    """Return the bytes that XLA reserves in addition to arguments and results."""
     return jax.jit(f).lower(weights, x).compile().memory_analysis().temp_size_in_bytes
 
 
@@ -36,8 +36,8 @@ expected = step(weights, x)
 print(f"compiled by XLA: {temporary_bytes(step):,} bytes beside arguments and results")
 for budget in ("100%", "60%", "least"):
     plan, live = ra.solve(captured.graph, budget, effort="fast"), []
-    found = run(captured, plan, weights, x, live=live)
-    assert jax.tree.all(jax.tree.map(jnp.array_equal, found, expected))  # every bit
+    result = run(captured, plan, weights, x, live=live)
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, result, expected))  # every bit
     assert max(live) == plan.peak_memory  # as predicted
     share = 100 * plan.overhead / captured.graph.needed_compute
     print(f"{budget}: {max(live):,} bytes live, {share:.1f} % more compute; ", end="")

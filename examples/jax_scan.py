@@ -1,4 +1,4 @@
-"""Plan a transformer of JAX that scans over its layers: what its iterations save.
+"""Plan which values a JAX scan saves: a transformer that scans over its layers.
 
 Usage: python examples/jax_scan.py    (needs JAX: python -m pip install -e '.[jax]')
 """
@@ -25,7 +25,7 @@ def loss(layers, x):
 
 
 def compiled(f):
-    """The gradient, and what XLA reserves for it beside arguments and results."""
+    """Return the gradient, and the bytes that XLA reserves in addition to arguments and results."""
     step = jax.jit(jax.value_and_grad(f)).lower(layers, x).compile()
     return jax.tree.leaves(step(layers, x)), step.memory_analysis().temp_size_in_bytes
 
@@ -38,8 +38,8 @@ expected, reserved = compiled(loss)
 print(f"without a plan: by XLA {reserved:,} bytes")
 for budget in ("50%", "25%"):
     planned, captured, plan = plan_scans(loss, budget, layers, x, effort="fast")
-    found, reserved = compiled(planned)
-    apart = max(abs(a - b).max() / abs(b).max() for a, b in zip(found, expected, strict=True))
+    result, reserved = compiled(planned)
+    difference = max(abs(a - b).max() / abs(b).max() for a, b in zip(result, expected, strict=True))
     more = 100 * (plan.simulation.compute / one_pass - 1)
     print(f"{budget}: peak {plan.peak_memory:,} bytes, {more:.1f} % more compute; ", end="")
-    print(f"by XLA {reserved:,} bytes, gradients within {apart:.0e}")
+    print(f"by XLA {reserved:,} bytes, gradients within {difference:.0e}")

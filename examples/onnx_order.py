@@ -1,4 +1,4 @@
-"""From an ONNX model to a plan: the order of one training step, for whoever runs it.
+"""From an ONNX model to a plan: the order of one training step, for another runtime.
 
 You learn to take the graph from a model with symbolic dimensions, to add its gradients, and to
 write the plan as lines that any runtime can follow. Needs onnx:

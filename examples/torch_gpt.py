@@ -1,4 +1,4 @@
-"""Train transformer blocks of PyTorch in half of their memory: two lines, and what they cost.
+"""Train transformer blocks of PyTorch in half of their memory: two lines, and their cost.
 
 You learn to give torch.compile a budget, to read what was planned, and to hold the prediction
 against what was allocated.

@@ -1,6 +1,6 @@
 """Train transformer blocks of PyTorch in half of their memory, with copies to the host.
 
-A value comes back where that takes less time than to compute it again.
+A value is loaded back if that takes less time than recomputing it.
 
 You learn to give a model a link to the host, to read what leaves the device, and to hold the
 predictions against what was allocated.

@@ -412,7 +412,7 @@ SCRIPTS = {
         {"compare_and_frontier.svg": ["peak memory (MiB)", "overhead", *SERVING]},
     ),
     "4_from_another_framework.py": Script(
-        ["bytes at most, as promised; in the end [31]"],
+        ["bytes, as planned; arrays at the end: [31]"],
         {"from_another_framework.svg": ["runs twice", "gradient", "31"]},
     ),
     "5_lower_sets.py": Script(

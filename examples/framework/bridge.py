@@ -1,4 +1,4 @@
-"""Between the framework and remat_algos: the graph of a tape, and what its nodes do. Copy this one."""
+"""Connects the framework to remat_algos: the graph of a tape, and the functions of its nodes. Copy this file."""
 
 import zlib
 from itertools import chain
@@ -10,7 +10,7 @@ import remat_algos as ra
 
 
 def graph_of(tape, inputs):
-    """The tape as a graph: a node per operation, with one value; inputs are residents, there from the start."""
+    """Return the tape as a graph: each operation is a node with one value, and each input is a resident."""
     names = list(inputs)
     read_indptr, read_indices = _rows(operation.reads for operation in tape)
     resident = ra.ir.Resident(
@@ -31,34 +31,35 @@ def graph_of(tape, inputs):
 
 
 class TapeOperators:
-    """What the nodes of `graph_of` do. Nothing is kept from one call to the next but what is the framework's own."""
+    """Runs the nodes of `graph_of`. Between calls it keeps only the framework's own objects."""
 
     def __init__(self, tape, inputs):
         self.tape, self.inputs = tape, inputs
+        # Shapes of the arrays that each operation reads.
         shapes = [[tape[v].shape for v in op.reads] + [inputs[name].shape for name in op.inputs] for op in tape]
-        self.shapes, self.dtype = shapes, inputs["x"].dtype  # of what each operation reads
+        self.shapes, self.dtype = shapes, inputs["x"].dtype
 
     def prepare(self, backend, graph):
-        """The place to compile, and to refuse what cannot be run; nothing is measured yet."""
+        """Compile here, and raise an error for graphs that cannot run; measurements start later."""
         if graph.n_nodes != len(self.tape) or backend.name != "numpy":
-            raise ra.GraphError("these operators run the tape that they were made of, on NumPy")
+            raise ra.GraphError("these operators run only their own tape, on NumPy")
 
     def residents(self, backend):
-        """By id, as the graph has them."""
+        """Return the arrays of the residents, in the order of the graph."""
         return [array.reshape(-1).view(np.uint8) for array in self.inputs.values()]
 
     def run(self, node, reads, residents, values, workspace):
-        """First all is computed, then it is written: in an arena `values[0]` may be one of `reads`."""
+        """Compute everything before writing: in an arena `values[0]` may be one of `reads`."""
         arrays = (array.view(self.dtype) for array in (*reads, *residents))
-        seen = [array.reshape(shape) for array, shape in zip(arrays, self.shapes[node], strict=True)]
-        values[0].view(self.dtype)[...] = self.tape[node].function(*seen).reshape(-1)
+        arguments = [array.reshape(shape) for array, shape in zip(arrays, self.shapes[node], strict=True)]
+        values[0].view(self.dtype)[...] = self.tape[node].function(*arguments).reshape(-1)
 
     def checksum(self, array):
-        """Of every bit."""
+        """Return a checksum over every bit."""
         return zlib.crc32(array)
 
 
 def _rows(lists):
-    """Lists behind one another, and where each begins."""
+    """Concatenate lists; return the start of each, and the entries."""
     lists = list(lists)
     return np.cumsum([0, *map(len, lists)]), np.array([*chain.from_iterable(lists)], np.int32)

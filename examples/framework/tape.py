@@ -1,6 +1,6 @@
-"""A framework of one screen: a perceptron as a tape of operations on arrays, its gradients with it.
+"""A framework of one screen: the tape of a perceptron, a list of operations on arrays that includes gradients.
 
-It stands for yours: it knows nothing of remat_algos. `9_own_operators.py` runs its tape by a plan.
+It stands for your framework and does not use remat_algos. `9_own_operators.py` runs its tape by a plan.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Operation:
-    """What is computed, of which earlier operations (by place on the tape), then of which inputs (by name)."""
+    """A function of earlier operations (`reads`, their places on the tape), then of inputs (by name)."""
 
     name: str
     kind: str
@@ -20,11 +20,12 @@ class Operation:
     inputs: tuple[str, ...]
     shape: tuple[int, ...]
     flops: int
-    forward: int = -1  # of a gradient: the operation that it belongs to
+    # Operation to which a gradient belongs; -1 for the forward part.
+    forward: int = -1
 
 
 def perceptron(rows=512, width=64, layers=12, dtype=np.float32):
-    """The tape of y = tanh(y W) again and again and of its mean squared error; its inputs, by name."""
+    """Return the tape of repeated y = tanh(y W) and its mean squared error, and the inputs by name."""
     random = np.random.default_rng(0)
     inputs = {name: random.standard_normal((rows, width)).astype(dtype) for name in ("x", "wanted")}
     weights = random.standard_normal((layers, width, width)) / width**0.5
@@ -36,7 +37,8 @@ def perceptron(rows=512, width=64, layers=12, dtype=np.float32):
         tape.append(Operation(name, kind, function, tuple(reads), tuple(inputs), shape, flops, forward))
         return len(tape) - 1
 
-    read, z, y = [], {}, -1  # what each layer reads: the layer before it, or x
+    # `read` has (operations, inputs) that each layer reads: the previous layer, or x.
+    read, z, y = [], {}, -1
     for i in range(layers):
         read.append(([y], ()) if i else ([], ("x",)))
         z[i] = put(f"z{i}", "MatMul", np.matmul, read[i][0], (*read[i][1], f"W{i}"), flops=product)

@@ -1,11 +1,11 @@
-"""Write an unrolled LSTM as lstm.nodes.csv, lstm.edges.csv and lstm.values.csv, beside this script.
+"""Write an unrolled LSTM as lstm.nodes.csv, lstm.edges.csv and lstm.values.csv.
 
-Usage: python lstm.py [FOLDER]
+Usage: python lstm.py [FOLDER, by default that of this script]
 
-A language model: each step looks a word up, runs one cell and scores the next word; the losses of the steps are
-added. The parameters are the same in all steps, so each is one resident that every step reads. The cell is the fused
-one of PyTorch: two products, then one operation that makes the state h, the memory c and the gates. Its gradient reads
-the memories before and after and the gates, but not what went into them. (There the gradients of both products are one
+A language model: each step looks up a word, runs one cell and scores the next word; the loss is the sum over steps.
+All steps share the parameters, so each parameter is one resident that every step reads. The cell is PyTorch's fused
+cell: two products, then one operation that computes the state h, the memory c and the gates. Its gradient reads the
+memories before and after it, and the gates, but not the products. (In PyTorch the gradients of both products are one
 tensor; here they are two.)
 """
 
@@ -17,7 +17,7 @@ graph = Tables(decimals=3)
 
 
 def cell(step, from_word, from_state, memory):
-    """Each gate: three additions and a sigmoid or tanh; c: three operations; h: two."""
+    """Add a cell: each gate is three additions and a sigmoid or tanh; c takes three operations, h two."""
     shape = (BATCH, HIDDEN)
     c = {"name": f"t{step}.c", "memory_bytes": BATCH * HIDDEN * FLOAT, "saved": 1}
     gates = saved(f"t{step}.gates", (BATCH, 4 * HIDDEN))

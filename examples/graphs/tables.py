@@ -1,7 +1,7 @@
-"""The tables of a graph, gathered operation by operation, and the operations that several example graphs have.
+"""The tables of a graph, collected operation by operation, and operations that several example graphs share.
 
-Sizes are bytes, mostly of float32 tensors. Compute is millions of operations: two for each multiply and add of a
-product of matrices, else what each function here says of an element.
+Sizes are bytes, mostly of float32 tensors. Compute is in millions of operations: two for each multiply and add of a
+matrix product, else the number per element that each function below states.
 """
 
 import csv
@@ -15,12 +15,12 @@ GRADIENTS = "grad_needs_inputs grad_needs_output grad_workspace"
 
 
 class Tables:
-    """Rows of X.nodes.csv, X.edges.csv and X.values.csv; compute is rounded to so many decimals."""
+    """Rows of X.nodes.csv, X.edges.csv and X.values.csv; compute is rounded to `decimals`."""
 
     def __init__(self, decimals=None):
         self.decimals = decimals
         self.nodes, self.edges, self.values = [], [], []
-        self.shapes = {}  # of each resident, each view and each first value
+        self.shapes = {}  # of residents, views, first values
 
     def resident(self, name, shape, size=FLOAT, role="input"):
         self.nodes.append({"name": name, "memory_bytes": prod(shape) * size, "resident": role})
@@ -31,16 +31,16 @@ class Tables:
         return self.resident(name, shape, role="parameter")
 
     def view(self, name, base, shape):
-        """Part of a value or all of it, in another shape."""
+        """Add a view of a value or of a part of it, in another shape."""
         self.nodes.append({"name": name, "op": "View", "view_of": base})
         self.shapes[name] = shape
         return name
 
     def node(self, name, op, reads, shape, operations, needs=(0, 0), saves=(), more=(), **columns):
-        """One operation.
+        """Add an operation.
 
-        `needs` says whether its gradient reads what it reads and what it makes, `saves` which of its reads it reads
-        nevertheless. `more` are the rows of its values after the first.
+        `needs` tells whether its gradient reads all its reads, and its first value; otherwise the gradient reads only
+        those in `saves`. `more` are the rows of its values after the first.
         """
         row = {"name": name, "op": op, "compute": round(operations / 1e6, self.decimals)}
         row |= {"grad_needs_inputs": needs[0]} | columns
@@ -55,7 +55,7 @@ class Tables:
         return name
 
     def linear(self, name, source, features, parameters=None):
-        """A product with a matrix, its own unless parameters are given; its gradient reads what it reads."""
+        """Add a product with a matrix, its own unless parameters are given; its gradient reads its reads."""
         *rows, before = self.shapes[source]
         own = {} if parameters else {"param_memory": features * (before + 1) * FLOAT}
         operations = 2 * prod(rows) * before * features
@@ -63,24 +63,24 @@ class Tables:
         return self.node(name, "Linear", reads, (*rows, features), operations, (1, 0), **own)
 
     def embedding(self, name, tokens, weight, shape):
-        """A row of the weight for each token: an element each; its gradient reads the tokens."""
+        """Add a lookup of a row of the weight for each token, 1 per element; its gradient reads the tokens."""
         return self.node(name, "Embedding", [tokens, weight], shape, prod(shape))
 
     def dropout(self, name, source):
-        """One for each element. Its gradient reads the mask; a second run would draw another one."""
+        """Add a dropout, 1 per element. Its gradient reads the mask; a second run would draw another mask."""
         shape = self.shapes[source]
         return self.node(
             name, "Dropout", [source], shape, prod(shape), more=[saved(f"{name}.mask", shape, MASK)], once=1
         )
 
     def cross_entropy(self, name, scores, labels, probabilities="probabilities"):
-        """Four for each score. Its gradient reads the probabilities, and the labels, which are there from the start."""
+        """Add a loss, 4 per score. Its gradient reads the probabilities, and the labels, which are residents."""
         shape = self.shapes[scores]
         more = [saved(probabilities, shape)]
         return self.node(name, "SoftmaxCrossEntropy", [scores, labels], (), 4 * prod(shape), more=more)
 
     def write(self, script):
-        """Write the tables, called as the script is, into the folder that its caller names, or beside it."""
+        """Write the tables under the name of the script, to the folder on the command line or that of the script."""
         script = Path(script)
         folder = Path(sys.argv[1]) if len(sys.argv) > 1 else script.parent
         _write(folder / f"{script.stem}.nodes.csv", self.nodes, f"{NODES} {GRADIENTS}")
@@ -89,12 +89,12 @@ class Tables:
 
 
 def saved(name, shape, size=FLOAT):
-    """The row of a value that only a gradient reads."""
+    """Return the row of a value that only a gradient reads."""
     return {"name": name, "memory_bytes": prod(shape) * size, "grad_memory": -1, "saved": 1}
 
 
 def _write(path, rows, columns):
-    """Columns that no row has are left out."""
+    """Write rows without the columns that none of them has."""
     used = [column for column in columns.split() if any(column in row for row in rows)]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, used, restval="", lineterminator="\n")

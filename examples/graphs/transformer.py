@@ -1,12 +1,11 @@
-"""Write a transformer block as transformer.nodes.csv, transformer.edges.csv and transformer.values.csv, beside this
-script.
+"""Write a transformer block as transformer.nodes.csv, transformer.edges.csv and transformer.values.csv.
 
-Usage: python transformer.py [FOLDER]
+Usage: python transformer.py [FOLDER, by default that of this script]
 
-One block as PyTorch runs it without a fused kernel, layer norms first: attention with a causal mask, then two linear
-layers, both with dropout and added to what went in. Queries, keys and values are slices of one tensor, so they are
-views, and their gradients are as large as the whole; a product of matrices per head wants them laid out anew, so there
-they are copied. The block is trained to give what another network gives (`target`).
+One block with layer norms first, as PyTorch runs it without a fused kernel: attention with a causal mask, then two
+linear layers; dropout and a residual connection follow both. Queries, keys and values are slices of one tensor, so they
+are views, and their gradients are as large as the whole tensor; matrix products per head need another layout, so they
+are copied. The block is trained to match the output of another network (`target`).
 """
 
 from math import prod
@@ -20,7 +19,7 @@ graph = Tables()
 
 
 def layer_norm(name, source):
-    """Seven for each element. Its gradient reads what it reads, the means and one over the deviations."""
+    """Add a layer norm, 7 per element. Its gradient reads its input, the means and the inverse deviations."""
     shape = graph.shapes[source]
     more = [saved(f"{name}.{statistic}", shape[:-1]) for statistic in ("mean", "rstd")]
     parameters = 2 * shape[-1] * FLOAT
@@ -28,7 +27,7 @@ def layer_norm(name, source):
 
 
 def elementwise(name, op, reads, operations=1, needs=(0, 0)):
-    """An element for each one of the first that it reads."""
+    """Add an operation with the shape of its first read."""
     shape = graph.shapes[reads[0]]
     return graph.node(name, op, reads, shape, operations * prod(shape), needs)
 
@@ -38,7 +37,7 @@ def copy(name, source, shape):
 
 
 def product(name, first, second, shape, inner):
-    """A product of matrices for each head; its gradient reads what it reads."""
+    """Add a matrix product per head; its gradient reads both factors."""
     return graph.node(name, "MatMul", [first, second], shape, 2 * prod(shape) * inner, (1, 0))
 
 

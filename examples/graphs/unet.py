@@ -1,11 +1,11 @@
-"""Write a two-dimensional U-Net as unet.nodes.csv, unet.edges.csv and unet.values.csv, beside this script.
+"""Write a two-dimensional U-Net as unet.nodes.csv, unet.edges.csv and unet.values.csv.
 
-Usage: python unet.py [FOLDER]
+Usage: python unet.py [FOLDER, by default that of this script]
 
-The encoder halves the image four times, the decoder doubles it again and joins it with what the encoder had at that
-size. Sizes are bytes of float32 tensors. Compute is millions of operations: two for each multiply and add, else one
-for each element that is written or compared. What the gradient of each operation reads is in the `grad_needs`
-and `saved` columns.
+The encoder halves the image four times; the decoder doubles it four times, and concatenates it with the encoder's
+output of that size. Sizes are bytes of float32 tensors. Compute is in millions of operations: two for each multiply and
+add, else one for each element that is written or compared. The columns `grad_needs_inputs`, `grad_needs_output` and
+`saved` state what the gradient of each operation reads.
 """
 
 from math import prod
@@ -13,17 +13,19 @@ from math import prod
 from tables import FLOAT, INDEX, Tables, saved
 
 BATCH, CHANNELS, IMAGE, CLASSES = 8, 3, 256, 2
-WIDTH, DEPTH = 64, 4  # channels after the first convolution, doubled by each of so many halvings of the image
-MOST_WORKSPACE = 64 * 2**20  # bytes that a convolution may take to lay out one image at a time
+# Channels after the first convolution, which double whenever the image is halved; number of halvings.
+WIDTH, DEPTH = 64, 4
+# Limit in bytes of a convolution that unfolds one image at a time.
+MAX_WORKSPACE = 64 * 2**20
 
 graph = Tables()  # shapes are batch, channels, height, width
 
 
 def convolution(name, source, channels, kernel=3):
-    """Its gradient reads what it reads."""
+    """Add a convolution; its gradient reads its input."""
     batch, before, height, width = graph.shapes[source]
     taps = before * kernel * kernel
-    workspace = min(taps * height * width * FLOAT, MOST_WORKSPACE) if kernel > 1 else 0
+    workspace = min(taps * height * width * FLOAT, MAX_WORKSPACE) if kernel > 1 else 0
     shape = (batch, channels, height, width)
     operations = 2 * prod(shape) * taps
     columns = {"workspace": workspace, "grad_workspace": workspace, "param_memory": channels * (taps + 1) * FLOAT}
@@ -31,7 +33,7 @@ def convolution(name, source, channels, kernel=3):
 
 
 def up_convolution(name, source, channels):
-    """Each element becomes a square of 2 by 2; its gradient reads what it reads."""
+    """Add a convolution that turns each element into a square of 2 by 2; its gradient reads its input."""
     batch, before, height, width = graph.shapes[source]
     shape = (batch, channels, 2 * height, 2 * width)
     operations = 2 * prod(shape) * before
@@ -40,12 +42,12 @@ def up_convolution(name, source, channels):
 
 
 def relu(name, source):
-    """Its gradient reads what it makes."""
+    """Add a ReLU; its gradient reads its output."""
     return graph.node(name, "ReLU", [source], graph.shapes[source], prod(graph.shapes[source]), (0, 1))
 
 
 def max_pooling(name, source):
-    """Its gradient reads where the largest elements were, and no more."""
+    """Add a pooling; its gradient reads only the indices of the largest elements."""
     batch, channels, height, width = graph.shapes[source]
     shape = (batch, channels, height // 2, width // 2)
     more = [saved(f"{name}.indices", shape, INDEX)]
@@ -53,7 +55,7 @@ def max_pooling(name, source):
 
 
 def concatenation(name, first, second):
-    """Its gradient is cut in two and reads nothing."""
+    """Add a concatenation; its gradient splits a tensor and reads nothing else."""
     batch, channels, height, width = graph.shapes[first]
     shape = (batch, channels + graph.shapes[second][1], height, width)
     return graph.node(name, "Concat", [first, second], shape, prod(shape))

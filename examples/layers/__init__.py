@@ -1,7 +1,7 @@
-"""A small deep learning library: it trains the networks of the zoo on NumPy or CuPy, by any schedule.
+"""A small deep learning library that trains the networks of the zoo on NumPy or CuPy, by any schedule.
 
-Every operation has a formula for its values and one for its gradient, which reads only what the graph lets it read. So
-recomputed values, losses and parameters can be compared bit for bit. Run it from a checkout:
+Every operation has a formula for its values and one for its gradient; the gradient reads only the values that the graph
+states. So recomputed values, losses and parameters can be compared bit for bit. Run it from a checkout:
 
     python examples/8_train_a_network.py
 

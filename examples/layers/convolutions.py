@@ -139,7 +139,8 @@ def _convolution_gradient(call: Call, k: int, reads: Readable, values: Readable,
 
 def _transposed(call: Call, x: Array, weight: Array, *bias: Array) -> Array:
     shape = call.layer.shapes[0]
-    window = Window.of(call, shape, x.shape)  # the windows of a convolution that goes from the result to x
+    # Windows of the convolution from the result to x.
+    window = Window.of(call, shape, x.shape)
     seen = call.xp.matmul(_matrices(call, weight).swapaxes(1, 2), _rows(call, x))
     y = window.fold(call.xp, seen.reshape(shape[1], prod(window.kernel), shape[0], *window.places))
     return _with_bias(y, bias)
@@ -226,23 +227,23 @@ def along(xp: Any, x: Array, matrices: Sequence[Array]) -> Array:
 
 
 def _lengths(call: Call) -> Iterator[tuple[int, int]]:
-    """Yield each length before and after."""
+    """Yield each length of the read and of the result."""
     return zip(call.shape(0)[2:], call.layer.shapes[0][2:], strict=True)
 
 
 def _means(call: Call) -> list[Array]:
     """float64[m, n] for each length: means over m parts of n elements, as equal as possible."""
-    found = []
+    matrices = []
     for n, m in _lengths(call):
         begin, end = np.arange(m) * n // m, -(-(np.arange(m) + 1) * n // m)
         inside = (np.arange(n) >= begin[:, None]) & (np.arange(n) < end[:, None])
-        found.append(inside / (end - begin)[:, None])
-    return found
+        matrices.append(inside / (end - begin)[:, None])
+    return matrices
 
 
 def _neighbours(call: Call) -> list[Array]:
-    """float64[m, n] for each length: the weights of the neighbours of each new element, or of the nearest alone."""
-    found = []
+    """float64[m, n] for each length: weights of the two neighbours of each new element, or of the nearest one."""
+    matrices = []
     for n, m in _lengths(call):
         at = np.clip((np.arange(m) + 0.5) * n / m - 0.5, 0, n - 1)
         if not call.option("linear", True):
@@ -250,8 +251,8 @@ def _neighbours(call: Call) -> list[Array]:
         matrix, low = np.zeros((m, n)), np.floor(at).astype(np.int64)
         np.add.at(matrix, (np.arange(m), low), 1 - (at - low))
         np.add.at(matrix, (np.arange(m), np.minimum(low + 1, n - 1)), at - low)
-        found.append(matrix)
-    return found
+        matrices.append(matrix)
+    return matrices
 
 
 def _upsample_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:

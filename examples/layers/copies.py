@@ -46,12 +46,12 @@ def _cuts(call: Call) -> list[tuple[Cut, Cut]]:
 
 
 def _slice(call: Call, x: Array) -> tuple[Array, ...]:
-    made = []
+    parts = []
     for (source, target), shape in zip(_cuts(call), call.layer.shapes, strict=True):
         out = call.xp.zeros(shape, x.dtype)
         out[target] = x[source]
-        made.append(out)
-    return tuple(made)
+        parts.append(out)
+    return tuple(parts)
 
 
 def _slice_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array | None]) -> Array:
@@ -76,10 +76,10 @@ def _slice_refusal(call: Call) -> str | None:
 
 
 def _permutation(before: Shape, after: Shape) -> tuple[Shape, Shape]:
-    """The shape in which a copy sees its read, and the order in which it writes the axes.
+    """Return the shape to which a copy reshapes its read, and the order in which it then writes the axes.
 
-    Heads of attention are split or joined, channels go behind the pixels or in front of them, the last axis goes to
-    the front, with rows step by step; else the order of the elements is unchanged.
+    A copy splits or joins attention heads, moves channels after or before the pixels, or moves the last axis to the
+    front, also joined with the rows; any other copy keeps the order of the elements.
     """
     rank, last = len(before), (len(before) - 1, *range(len(before) - 1))
     if before == after or rank < 3:

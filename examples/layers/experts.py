@@ -21,7 +21,7 @@ def is_routed(call: Call) -> bool:
 
 
 def _route(call: Call, probabilities: Array) -> Array:
-    """The slots of the most probable experts, the first among equals, in the order of the rows."""
+    """Return the slots of the most probable experts, in the order of the rows; ties go to the first expert."""
     xp, (rows, experts) = call.xp, probabilities.shape
     chosen = call.layer.shapes[0][1]
     best = xp.argsort(-probabilities, axis=-1, kind="stable")[:, :chosen]

@@ -55,8 +55,8 @@ def _mean_square(call: Call, x: Array, target: Array) -> Array:
 
 
 def _mean_square_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
-    apart = reads[0] - reads[1]
-    return apart * (gradients[0] * ((-2 if k else 2) / apart.size))
+    difference = reads[0] - reads[1]
+    return difference * (gradients[0] * ((-2 if k else 2) / difference.size))
 
 
 # ---------------------------------------------------------------- connectionist temporal classification

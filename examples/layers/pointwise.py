@@ -10,9 +10,9 @@ import numpy as np
 
 from .formula import Array, Call, Formula, Readable, sum_to_shape
 
-CUBIC = 0.044715  # of the approximation of GELU
+CUBIC = 0.044715  # coefficient of the GELU approximation
 SLOPE = float(np.sqrt(2 / np.pi))
-BASE = 10_000  # of the frequencies of rotary embeddings
+BASE = 10_000  # base of rotary embeddings
 
 
 def of_output(forward: Callable[[Any, Array], Array], slope: Callable[[Any, Array], Array]) -> Formula:
@@ -51,7 +51,7 @@ def _gelu_slope(xp: Any, x: Array) -> Array:
 
 
 def _broadcast_refusal(call: Call) -> str | None:
-    """The shapes, if NumPy would not broadcast them to that of the result."""
+    """Return a reason if NumPy would not broadcast the shapes to that of the result."""
     shapes = [x.shape for x in call.layer.arguments]
     try:
         fits = np.broadcast_shapes(*shapes) == call.layer.shapes[0]

@@ -1,4 +1,4 @@
-"""Products of matrices, embeddings, attention."""
+"""Matrix products, embeddings, attention."""
 
 from __future__ import annotations
 

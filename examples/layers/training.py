@@ -1,4 +1,4 @@
-"""Training of a network for some steps, by a schedule that may rematerialize."""
+"""Training of a network by a schedule that may rematerialize."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from .formula import Array, sum_to_shape
 
 
 def viewed(array: Array, shape: Shape, xp: Any) -> Array:
-    """The array in another shape: the same elements, a part of them, or repeated along lengths of 1.
+    """Return the array in another shape: the same elements, a part of them, or repeated along lengths of 1.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def viewed(array: Array, shape: Shape, xp: Any) -> Array:
 
 
 def view_gradient(gradient: Array, base: Shape, xp: Any) -> Array:
-    """The gradient of an array of shape `base`, from that of its view (`viewed`).
+    """Return the gradient of an array of shape `base` from the gradient of its view (`viewed`).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Autocast to bfloat16, beside the backend "aot_eager"."""
+"""Autocast to bfloat16, compared with the backend "aot_eager"."""
 
 import torch
 from network import batches, check, new_network

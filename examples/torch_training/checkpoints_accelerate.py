@@ -1,4 +1,4 @@
-"""Accelerate: the plan is applied to the network before `prepare` or after it."""
+"""Accelerate: apply the plan to the network before or after `prepare`."""
 
 import torch
 from accelerate import Accelerator

@@ -19,7 +19,7 @@ def work(rank, path):
     model, unplanned = DistributedDataParallel(net), DistributedDataParallel(new_network())
 
     def step(model):
-        torch.manual_seed(rank)  # of the dropout
+        torch.manual_seed(rank)  # for the dropout
         model(x, labels).backward()
 
     step(model)

@@ -1,4 +1,4 @@
-"""FSDP2: the plan is applied before `fully_shard` or after it; parameters are gathered again for the backward part."""
+"""FSDP2: apply the plan before or after `fully_shard`; the backward part gathers the parameters once more."""
 
 import torch
 from compare import peak, print_peaks
@@ -23,7 +23,7 @@ def work(rank):
     net, unplanned = sharded(net), sharded(new_network())
 
     def step(model):
-        torch.manual_seed(rank)  # of the dropout
+        torch.manual_seed(rank)  # for the dropout
         model(x, labels).backward()
 
     step(net)
@@ -34,7 +34,7 @@ def work(rank):
     measured, without = peak(net, step), peak(unplanned, step)
     if rank == 0:
         print(plan)
-        # next to the activations: shards and inputs, which are there before, gathered blocks, and their gradients
+        # Besides activations there are shards and inputs (counted in `before`), gathered blocks, and their gradients.
         before = x.nbytes + labels.nbytes + sum(p.to_local().nbytes for p in net.parameters())
         print_peaks(plan.peak_memory + plan.resident_memory - before, measured, without)
         print("gradients are the mean of both processes, bit for bit")

@@ -1,4 +1,4 @@
-"""A loop of one's own, with a plan per block."""
+"""Your own training loop, with a plan per block."""
 
 import torch
 from compare import compare

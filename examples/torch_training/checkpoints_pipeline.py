@@ -12,7 +12,7 @@ MICROBATCHES = 2
 
 
 def new_stage(rank):
-    """Four of eight blocks; the last stage has the head as well."""
+    """Return four of eight blocks; the last stage also has the head."""
     torch.manual_seed(1)
     net = Network(depth=8)
     return torch.nn.Sequential(*net.blocks[4 * rank : 4 * rank + 4], *([net.head] if rank else []))
@@ -28,7 +28,7 @@ def work(rank):
     plan.apply(net)
 
     def step(model):
-        torch.manual_seed(rank)  # of the dropout
+        torch.manual_seed(rank)  # for the dropout
         stage = PipelineStage(model, rank, 2, torch.device("cpu"))
         schedule = Schedule1F1B(stage, MICROBATCHES, loss_fn=torch.nn.functional.cross_entropy)
         schedule.step(x) if rank == 0 else schedule.step(target=labels)
@@ -37,9 +37,9 @@ def work(rank):
     step(unplanned)
     for ours, theirs in zip(net.parameters(), unplanned.parameters(), strict=True):
         assert torch.equal(ours.grad, theirs.grad)
-    found = (plan.peak_memory, peak(net, step), peak(unplanned, step))
+    peaks = (plan.peak_memory, peak(net, step), peak(unplanned, step))
     stages = [None] * 2
-    torch.distributed.all_gather_object(stages, found)
+    torch.distributed.all_gather_object(stages, peaks)
     if rank == 0:
         for i, figures in enumerate(stages):
             print(f"stage {i}:", end=" ")

@@ -23,7 +23,7 @@ def work(rank):
     plan.apply(net)
 
     def step(model):
-        torch.manual_seed(0)  # of the dropout
+        torch.manual_seed(0)  # for the dropout
         model(x, labels).backward()
 
     step(net)

@@ -1,4 +1,4 @@
-"""The Trainer of transformers with LoRA of peft: the plan goes in as `activation_checkpointing_kwargs`."""
+"""The Trainer of transformers with LoRA of peft: pass the plan as `activation_checkpointing_kwargs`."""
 
 import tempfile
 
@@ -26,7 +26,7 @@ def new_model():
     model = get_peft_model(
         LlamaForCausalLM(config), LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     )
-    model.enable_input_require_grads()  # the Trainer asks for it where there are checkpoints
+    model.enable_input_require_grads()  # needed for checkpoints
     return model
 
 

@@ -1,4 +1,4 @@
-"""TRL's SFTTrainer: the same keyword; its `gradient_checkpointing` is on without being asked for."""
+"""TRL's SFTTrainer: the same keyword; its `gradient_checkpointing` is on by default."""
 
 import tempfile
 

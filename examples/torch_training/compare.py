@@ -1,4 +1,4 @@
-"""What the scripts with a plan per block print and compare."""
+"""Comparisons and output shared by the scripts with a plan per block."""
 
 import torch
 
@@ -6,7 +6,7 @@ from remat_algos.interop.torch import measure_peak
 
 
 def peak(model, step):
-    """Bytes that a step takes beyond what was there, gradients included, after one that sets up buffers."""
+    """Bytes that a step adds, including gradients, measured after a first step that allocates buffers."""
     step(model)
     model.zero_grad(set_to_none=True)
     return measure_peak(lambda: step(model), [*model.parameters(), *model.buffers()]).allocator
@@ -21,5 +21,5 @@ def compare(plan, trained, expected, step):
 
 
 def print_peaks(predicted, measured, without):
-    """One line for the table of the page."""
+    """Print one line, which the table of docs/torch_training.md shows."""
     print(f"peak predicted {predicted}, measured {measured}, without a plan {without} bytes")

@@ -1,4 +1,4 @@
-"""What `rematerialize` takes from the capture, and what it follows."""
+"""Changes to the model that `rematerialize` follows, and settings that stay as captured."""
 
 import copy
 
@@ -13,20 +13,20 @@ planned = rematerialize(net, (x, labels), "60%")
 
 
 def losses(*inputs):
-    found = []
+    results = []
     for call in (planned, net):
         torch.manual_seed(3)
-        found.append(call(*inputs).item())
-    return found
+        results.append(call(*inputs).item())
+    return results
 
 
 same = losses(x, labels)
 assert same[0] == same[1]
 
-net.eval()  # followed: planned anew
+net.eval()  # followed: plans again
 assert losses(x, labels)[0] == losses(x, labels)[1] != same[0]
 net.train()
-net.head.weight.requires_grad_(False)  # followed: planned anew
+net.head.weight.requires_grad_(False)  # followed: plans again
 planned(x, labels).backward()
 assert net.head.weight.grad is None
 

@@ -1,4 +1,4 @@
-"""Autocast to float16 with a GradScaler, beside the backend "aot_eager"."""
+"""Autocast to float16 with a GradScaler, compared with the backend "aot_eager"."""
 
 import torch
 from network import batches, check, new_network

@@ -10,7 +10,7 @@ from remat_algos.interop.torch import reports
 
 @torch.compiler.disable
 def watch(y):
-    """Something that torch.compile cannot capture."""
+    """Check a value, which torch.compile cannot capture."""
     assert y.isfinite().all()
 
 

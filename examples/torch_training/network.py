@@ -1,4 +1,4 @@
-"""A small network with dropout and its batches: what the scripts beside it train."""
+"""A small network with dropout, and its batches, for the other scripts of this folder."""
 
 import torch
 from torch import nn
@@ -34,12 +34,12 @@ def new_network():
 
 
 def batches(n=4):
-    torch.manual_seed(2)  # dropout, too, draws from here on
+    torch.manual_seed(2)  # also for dropout
     return [(torch.randn(512, 128), torch.randint(10, (512,))) for _ in range(n)]
 
 
 def check(trained, expected):
-    """Compare parameters bit for bit, and print the peak of the plan beside its limit."""
+    """Compare parameters bit for bit, and print the peak of the plan and its limit."""
     for ours, theirs in zip(trained.parameters(), expected.parameters(), strict=True):
         assert torch.equal(ours, theirs)
     for report in remat.reports():

@@ -1,4 +1,4 @@
-"""A loop of one's own."""
+"""Your own training loop."""
 
 import torch
 from network import batches, check, new_network

@@ -1,4 +1,4 @@
-"""A checkpoint on disk in the middle, read into a network that has no plan yet."""
+"""A checkpoint on disk after half of the training, loaded into a network without a plan."""
 
 import tempfile
 from pathlib import Path

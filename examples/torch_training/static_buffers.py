@@ -1,4 +1,4 @@
-"""An input that is overwritten between forward and backward part, while the plan recomputes from it."""
+"""An input that the plan recomputes from is overwritten between forward and backward part."""
 
 import torch
 from network import Network, batches
@@ -9,7 +9,7 @@ from remat_algos.interop.torch import backend
 
 class Bounded(Network):
     def forward(self, x, labels):
-        return super().forward(x.tanh(), labels)  # eager PyTorch saves the result, and not x
+        return super().forward(x.tanh(), labels)  # eager PyTorch saves only the result
 
 
 torch.manual_seed(1)
@@ -19,7 +19,7 @@ x = first.clone()  # a static buffer, filled with each batch
 
 
 def gradients(call, between):
-    """Gradients of the first batch, with something done before the backward part."""
+    """Return gradients of the first batch; call `between` before the backward part."""
     x.copy_(first)
     net.zero_grad()
     torch.manual_seed(3)

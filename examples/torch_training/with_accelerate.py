@@ -1,4 +1,4 @@
-"""Accelerate: the plan is made of the network before `prepare`, whose own backends are a closed list."""
+"""Accelerate: plan the network before `prepare`, which accepts no other backends than its own."""
 
 import torch
 from accelerate import Accelerator

@@ -1,4 +1,4 @@
-"""Lightning: the network inside the LightningModule has the plan, the module logs outside of it."""
+"""Lightning: the network inside the LightningModule has the plan; the module logs outside of the network."""
 
 import lightning
 import torch

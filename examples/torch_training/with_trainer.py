@@ -1,4 +1,4 @@
-"""The Trainer of transformers: the model has the plan before the Trainer sees it."""
+"""The Trainer of transformers: apply the plan to the model before passing it to the Trainer."""
 
 import tempfile
 

@@ -41,7 +41,6 @@ from remat_algos.wording import quoted
 
 NODE_ATTRIBUTES: Known = {
     **{name: others for name, others in NODE_COLUMNS.items() if name not in ("id", "memory")},
-    # `size` is the size of a drawn node.
     "memory": tuple(name for name in NODE_COLUMNS["memory"] if name != "size"),
     **{"value": (), "value_of": (), "saved": ()},
 }

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 KINDS_SHOWN = 8
 NAMES_SHOWN = 4
-# Minimum and maximum number of digits of the price of a byte.
-PRICE_DIGITS, FLOAT_DIGITS = 4, 17
+PRICE_DIGITS, FLOAT_DIGITS = 4, 17  # of the price of a byte
 # Sums below WHOLE_FROM units are printed with DECIMALS digits after the point.
 DECIMALS, WHOLE_FROM = 3, 1000
 

@@ -121,8 +121,7 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
         forced_by = "the last node that computes a result"
     elif forcing == two_path_bound(graph)[1]:
         forced_by = " or ".join(graph.labels[v] for v in forcing)
-    # Outputs of 0 bytes, such as running statistics.
-    effects = record["effects"]
+    effects = record["effects"]  # outputs of 0 bytes
     outputs = counted(record["outputs"] - effects, "output")
     outputs += f", {counted(effects, 'effect')} of 0 bytes" if effects else ""
     model = record.get("model")

@@ -77,7 +77,6 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
     """Read the arrays of an npz file, or only those in `names`; GraphError if they are too large."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
-        # The JSON text needs the most memory.
         texts = [member for member in members if member.filename == "remat_graph.npy"]
         if any(member.file_size > expanded_limit(member.compress_size) for member in texts):
             packed = "the names are compressed by more than a factor of {times}; write the graph without compression"

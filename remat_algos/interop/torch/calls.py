@@ -163,11 +163,7 @@ def _placed(whole: torch.Tensor, *like: torch.Tensor) -> tuple[torch.Tensor, ...
 
 
 def _host_memory(size: int, device: torch.device) -> torch.Tensor:
-    """Allocate host memory, pinned for a device.
-
-    If the device is the CPU, NumPy allocates it: PyTorch's allocator stands for the device's memory there. Pinned
-    memory comes from PyTorch's pool, which reuses it.
-    """
+    """Allocate pinned host memory from PyTorch's pool; for the CPU by NumPy, since PyTorch's is the device's there."""
     try:
         if device.type in HOST:
             return torch.from_numpy(np.empty(size, np.uint8))

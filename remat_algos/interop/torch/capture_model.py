@@ -215,8 +215,7 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     output = module.graph.output_node()
     returned = {storage_key(t) for node in output.all_input_nodes for t in tensors(node.meta.get("val"))}
     graph = fx.Graph()
-    # Nodes map to their copies, and fixed sizes to numbers.
-    copies: dict[fx.Node, Any] = {}
+    copies: dict[fx.Node, Any] = {}  # fixed sizes become numbers
     first_of: dict[Any, fx.Node] = {}
     # Storage of a repeated computation -> storage of the first one.
     twins: dict[int, int] = {}
@@ -312,11 +311,7 @@ def _hashable(argument: Any) -> Any:
 
 
 def _clone_mutated(graph: fx.Graph) -> None:
-    """Clone each input that the runtime writes into, and make all its readers read the clone.
-
-    Clones are ordered by first read, because the order of inputs differs under torch.compile and must not change the
-    graph.
-    """
+    """Make readers of inputs that the runtime writes into read clones, ordered by first read as inputs may reorder."""
     output = graph.output_node()
     readers = {node: place for place, node in enumerate(graph.nodes)}
 
@@ -410,8 +405,7 @@ class _JointRows:
         # Values of 0 bytes that the next draw or effect reads: they keep these calls in order.
         self.last_draw: list[int] = []
         self.last_effect: list[int] = []
-        # Value of 0 bytes that the boundary computes.
-        self.boundary: list[int] = []
+        self.boundary: list[int] = []  # computed by the boundary
 
     def read_input(self, node: fx.Node) -> None:
         if isinstance(node.meta.get("desc"), OUTSIDE):

@@ -310,8 +310,7 @@ def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | s
         with mode, emulated:
             yield step
     except (*DATA_DEPENDENT, RuntimeError) as error:
-        # The text is that of Tensor.numpy().
-        if isinstance(error, DATA_DEPENDENT) or "tensor subclasses" in str(error):
+        if isinstance(error, DATA_DEPENDENT) or "tensor subclasses" in str(error):  # of Tensor.numpy()
             raise _reads_numbers(error) from error
         if "support saved tensor hooks" in str(error):
             raise GraphError(

@@ -14,8 +14,7 @@ from remat_algos.errors import warn
 from remat_algos.interop.torch.private_names import Break
 from remat_algos.wording import LONGEST_PATH, listed, shortened
 
-# Number of parts, and of modules, that one warning describes.
-CALLERS_NAMED = 3
+CALLERS_NAMED = 3  # described in one warning
 warn_user = partial(warn, skipped=("torch", "contextlib"))
 """Warn with the user's line as location, not one in PyTorch."""
 _TORCH, _PYTHON = str(Path(torch.__file__).parent), sysconfig.get_path("stdlib")

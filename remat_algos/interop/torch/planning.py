@@ -194,8 +194,7 @@ class Partitioner:
         self._place = (0, 0)
         # Number of graphs that torch.compile has captured, for training and inference.
         self._n_graphs = 0
-        # Gradients computed inside of graphs, in this call of the model.
-        self._inner: list[Break] = []
+        self._inner: list[Break] = []  # gradients computed inside graphs
         self._running = 0  # calls of the model in progress
         # Error and lowest peak of each graph without a plan within the budget.
         self._infeasible: list[tuple[BudgetError, int]] = []

@@ -472,8 +472,7 @@ class TrainedBlocks:
         self.places: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self.next = 0
         self.failed = False  # a block raised an error
-        # Number of blocks seen when the last incomplete pass ended.
-        self.short = 0
+        self.short = 0  # blocks in an incomplete pass
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.treatments,)
