@@ -263,7 +263,7 @@ def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):
     assert f"first difference at step {step}, {node}: +1,024 bytes" in dict(found.rows())["measured"]
     assert dict(found.rows())["verdict"] == "failed: memory, values or runs differ from the prediction"
     assert "+ used beyond the prediction" in plot.text("validation", found)
-    assert "they part" in {line.get_label() for line in plot.validation(found).lines}
+    assert "first difference" in {line.get_label() for line in plot.validation(found).lines}
 
 
 def test_a_run_that_would_not_fit_does_not_begin(chain, plan, monkeypatch):

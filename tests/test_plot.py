@@ -172,7 +172,7 @@ def test_the_lines_stand_at_budget_and_at_the_peak_without_rematerialization():
 def test_a_budget_far_above_the_peak_is_named_and_leaves_the_steps_their_room():
     ax = plot.memory(diamond(), limit=10**9)
     assert ax.get_ylim()[1] < 10
-    assert "budget 954 MiB (higher up)" in legend(ax)
+    assert "budget 954 MiB (off the scale)" in legend(ax)
     assert "954 MiB" in plot.text("memory", diamond(), limit=10**9).splitlines()[1]
 
 
@@ -250,7 +250,7 @@ def test_thousands_of_steps_and_nodes_share_cells():
     assert len(plan.schedule) > plan.graph.n_nodes > 600
     ax = rendered(plot.schedule(plan))
     assert ax.images[0].get_array().shape == (600, 600)
-    assert (ax.images[0].get_array().max(), ax.get_xlabel()) == (RECOMPUTED, "node, by its id")
+    assert (ax.images[0].get_array().max(), ax.get_xlabel()) == (RECOMPUTED, "node id")
 
 
 # ---------------------------------------------------------------- frontier
@@ -310,9 +310,9 @@ def test_a_frontier_without_plans_still_has_its_bound():
     assert legend(ax) == ["without rematerialization: 5 B", "no schedule: below 4 B"]
     assert ax.get_title().splitlines() == [
         "6 nodes; peak 5 B without rematerialization",
-        "cut short: what was found so far",
+        "stopped early: incomplete",
     ]
-    assert "cut short" in plot.text("frontier", found)
+    assert "stopped early" in plot.text("frontier", found)
 
 
 def test_the_text_of_a_frontier_leaves_out_plans_between_the_ends():
@@ -320,7 +320,7 @@ def test_the_text_of_a_frontier_leaves_out_plans_between_the_ends():
     curve = found.curves["chen_sqrt"]
     assert len(curve) > 12
     lines = plot.text("frontier", found, height=5).splitlines()
-    at = lines.index(f"chen_sqrt: {len(curve)} plans, 5 of them here")
+    at = lines.index(f"chen_sqrt: {len(curve)} plans, 5 shown")
     shown = [row.split()[1] for row in lines[at + 1 : at + 6]]
     assert [shown[0], shown[-1]] == [f"{plan.peak_memory / 1024:.3g}" for plan in (curve[0], curve[-1])]
 

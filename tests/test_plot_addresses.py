@@ -127,6 +127,17 @@ def test_names_stand_in_rectangles_that_have_room():
     assert [text.get_text() for text in plot.addresses(named).texts] == ["weights"]
 
 
+def test_buffers_without_names_have_their_index_and_high_ones_have_upright_names():
+    ax = rendered(plot.addresses(separate_storage(Buffers([0, 2], [3, 5], [4, 4]))))
+    assert [text.get_text() for text in ax.texts] == ["0", "1"]
+    names = tuple(f"buffer{i}" for i in range(30))
+    ax = rendered(plot.addresses(separate_storage(Buffers(range(30), range(1, 31), [1] * 30, names=names))))
+    assert not ax.texts
+    ax = rendered(plot.addresses(share_storage(Buffers(range(30), range(1, 31), [1] * 30, names=names))))
+    assert {(text.get_text(), text.get_rotation()) for text in ax.texts} == {(name, 90) for name in names}
+    assert overlapping(ax) == []
+
+
 @pytest.mark.parametrize("allocate", [separate_storage, share_storage])
 def test_no_text_lies_over_another(allocate):
     simulation = trained().simulation

@@ -142,7 +142,7 @@ def test_beside_the_sets_stands_what_the_formulas_say():
         "13 lower sets of 8 nodes",
         "5 blocks; overhead 8 by formula (1), peak 23 B by formula (2)",
     ]
-    assert legend(ax)[:3] == ["set of the chain (5)", "passed on the way (4)", "other lower set (4)"]
+    assert legend(ax)[:3] == ["set of the chain (5)", "between sets of the chain (4)", "other lower set (4)"]
 
 
 def test_the_title_of_a_narrow_lattice_has_two_lines():

@@ -89,7 +89,7 @@ def test_a_solver_with_few_results_does_not_come_first():
     found = results(*(row("much", 100, graph_id=str(g)) for g in range(3)), row("little", 100))
     title = plot.profiles(found).get_title().splitlines()
     assert title[0] == "much is best or within 1 % on 100.0 % of 3 problems"
-    assert title[2] == "not all solvers have results of all problems: 1 to 3"
+    assert title[2] == "solvers have results of 1 to 3 problems"
 
 
 def test_a_free_plan_is_no_better_than_the_best():
@@ -116,9 +116,9 @@ def test_overheads_are_medians_over_plans_by_share():
     assert ax.get_title().splitlines() == [
         "budget 50 %: slow plans 2 of 2 jobs, median overhead 30.0 %",
         "8 jobs; overheads are medians over plans",
-        "left out: 2 jobs whose budget is no share of the peak",
+        "left out: 2 jobs whose budget is not a share of the peak",
     ]
-    assert legend(ax) == ["jobs with a plan:", "slow: 3 of 4", "quick: 2 of 4", "hollow: not all have one"]
+    assert legend(ax) == ["jobs with a plan:", "slow: 3 of 4", "quick: 2 of 4", "hollow: some jobs have none"]
     hollow = [line.get_xydata().tolist() for line in ax.lines if to_hex(line.get_markerfacecolor()) == "#ffffff"]
     assert hollow == [[], [[50, 0]]]
     rows = [line.split() for line in plot.text("overheads", FOUND, width=60).splitlines()[-6:-2]]
@@ -157,7 +157,7 @@ def test_times_stand_above_the_nodes_of_their_graph_without_a_plan_too():
 
 def test_jobs_without_a_time_or_a_size_are_counted():
     found = results(row("echo", 110), row("echo", graph_id="b"), row("echo", cpu_seconds=None, outcome="failed"))
-    left_out = "left out: 2 jobs whose time is not known, or the size of the graph"
+    left_out = "left out: 2 jobs without a known time and graph size"
     assert plot.solve_times(found).get_title().splitlines()[-1] == left_out
     assert left_out in plot.text("solve_times", found, width=80).splitlines()
 
@@ -185,7 +185,7 @@ def test_many_solvers_all_differ_and_are_all_named(draw):
 def test_what_is_left_is_said_and_given_axes_are_drawn_on(draw):
     ax = Figure().add_subplot()
     assert draw(results(*FOUND.records, left=4), ax=ax) is ax
-    assert ax.get_title().splitlines()[-1] == "4 jobs of the sweep left: what was found so far"
+    assert ax.get_title().splitlines()[-1] == "4 jobs of the sweep left: incomplete"
 
 
 @pytest.mark.parametrize("picture", PICTURES)

@@ -129,9 +129,8 @@ def test_timeline():
         " compute  █████████████████████▃  ▁███████",
         "     out         ███████▂",
         "      in                       ▆███",
-        "at work compute 88.9 %, out 22.2 %, in",
-        "11.1 % of the time, by height in each",
-        "column",
+        "busy compute 88.9 %, out 22.2 %, in 11.1 %",
+        "of the time, by height in each column",
         "█ kept  ▚ loaded from the host",
         "on the host, at most 4 B",
     ]

@@ -1,4 +1,4 @@
-"""Axes of a suitable size, in bytes, with their legend beside them."""
+"""Matplotlib axes of a suitable size, with ticks in bytes and legends to the right."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def inches(ax: Axes) -> tuple[float, float]:
 
 
 def title(ax: Axes, sentences: Iterable[str], size: int = 10) -> None:
-    """Set the title of axes, wrapped to their width: the message, then what it rests on."""
+    """Set the title of axes, wrapped to their width: the result, then its details."""
     room = max(20, int(inches(ax)[0] / text_width("x", size)))
     lines = [line for sentence in sentences for line in textwrap.wrap(sentence, room)]
     ax.set_title("\n".join(lines), fontsize=size, pad=9, x=0, ha="left", linespacing=1.4)
@@ -69,8 +69,8 @@ def label(name: str, max_length: int = 24) -> str:
     from matplotlib.font_manager import FontProperties, findfont
 
     fonts = tuple(findfont(FontProperties(family=[family])) for family in FontProperties().get_family())
-    known = _glyphs(fonts)
-    drawn = "".join(c if ord(c) in known else "?" for c in shortened(name, max_length))
+    glyphs = _glyphs(fonts)
+    drawn = "".join(c if ord(c) in glyphs else "?" for c in shortened(name, max_length))
     return drawn.replace("$", r"\$")
 
 
@@ -94,7 +94,7 @@ def byte_ticks(top: int, most: int = 5) -> list[int]:
 
 
 def unit_axis(axis: Axis, unit: float, what: str, *, integer: bool = False) -> None:
-    """Ticks at round numbers of a unit, which is that many units of the data."""
+    """Ticks at round multiples of `unit`, given in units of the data."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     class InUnits(MaxNLocator):
@@ -118,7 +118,7 @@ def boxed(
 
 
 def written(ax: Axes, places: Iterable[Any], amounts: Iterable[Any], texts: Iterable[str]) -> None:
-    """Write in the middle of bars that are high enough: texts at (x, y) for bars with these heights."""
+    """Write a text at the middle (x, y) of each bar that is high enough."""
     paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
     per_amount = inches(ax)[1] / ax.get_ylim()[1]
     for (x, y), amount, text in zip(places, amounts, texts, strict=True):
@@ -159,7 +159,7 @@ def boxes_or_dots(
     beside: float,
     each: float = 0.14,
 ) -> tuple[Axes, bool]:
-    """(axes, True) if boxes with names, of this size in inches, have room there or within 14 inches; else for dots.
+    """(axes, True) if boxes of `size` inches fit the axes, or a new figure of 14 inches; else (axes for dots, False).
 
     Dots are `each` inches apart; `beside` is the width of the legend.
     """
@@ -172,7 +172,7 @@ def boxes_or_dots(
 
 
 def curve(ax: Axes, i: int, x: Sequence[float], y: Sequence[float], **options: Any) -> Line2D:
-    """Draw curve number `i`; a repeated colour has another marker and line, and few of many points have a marker."""
+    """Draw curve `i`; repeated colours have other markers and lines, and at most some 30 points have a marker."""
     (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
     n = len(x) - ("drawstyle" in options)
     look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": style, "linewidth": 1.8}
@@ -218,7 +218,7 @@ def patch(style: Style, edge: str = "") -> Patch:
 
 
 def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
-    """Draw a legend to the right of the axes; a row without a handle is text; rows without room are counted."""
+    """Draw a legend to the right of the axes; a row without a handle is text; rows that do not fit are counted."""
     from matplotlib.lines import Line2D
 
     room = max(3, int(inches(ax)[1] / tuning.LEGEND_ROW))
@@ -237,7 +237,7 @@ def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
 
 
 def name_ticks(ax: Axes, names: Sequence[str], *, across: bool, size: int = 8) -> bool:
-    """Set names as ticks 0, 1, ... of the x axis or, not across, of the y axis if all fit; return True if so."""
+    """Name the ticks 0, 1, ... of the x axis (`across`) or y axis; return False if the names do not fit."""
     from matplotlib.ticker import MaxNLocator
 
     axis, room = (ax.xaxis, inches(ax)[0]) if across else (ax.yaxis, inches(ax)[1])

@@ -1,4 +1,4 @@
-"""Pictures in characters, and the lines that they are made of, which fit a terminal."""
+"""Pictures made of characters, for terminals."""
 
 import sys
 import textwrap
@@ -14,7 +14,7 @@ from remat_algos.plot import tuning
 from remat_algos.plot.colours import Style
 from remat_algos.wording import printable
 
-# Pictures whose module has a function NAME_text beside NAME.
+# Pictures whose module has a function NAME_text next to NAME.
 PICTURES = (
     *("memory", "schedule", "graph", "matrix", "frontier", "bounds", "breakdown", "decomposition", "addresses"),
     *("timeline", "validation", "profiles", "overheads", "solve_times"),
@@ -31,12 +31,12 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
         Name of a function of `ra.plot`: memory, schedule, graph, matrix, frontier, bounds, breakdown, decomposition,
         addresses, timeline, validation, profiles, overheads or solve_times.
     subject : object
-        What the function draws.
+        First argument of that function.
     width : int
         Columns, at least 40.
     **options
-        Options of the function other than `ax`, and `height`: the number of rows or lines, at least 4, of pictures
-        that are as high as one likes; lines for a solver of a frontier, at least 2.
+        Options of the function except `ax`. `height` is the number of rows or lines, at least 4; for a frontier the
+        lines of each solver, at least 2.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
     Raises
     ------
     ValueError
-        If the picture is unknown or has no form in characters.
+        If there is no such text picture.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
 
     if picture not in PICTURES:
         raise ArgumentError(
-            "no picture in characters is {picture!r}; use one of {pictures!l}", picture=picture, pictures=list(PICTURES)
+            "there is no text picture {picture!r}; use one of {pictures!l}", picture=picture, pictures=list(PICTURES)
         )
     module = sys.modules[getattr(plot, picture).__module__]
     lines: list[str] = getattr(module, f"{picture}_text")(subject, width=max(width, tuning.MIN_WIDTH), **options)
@@ -90,7 +90,7 @@ def columns_of(names: Iterable[str], limit: int) -> int:
 
 
 def wrapped(sentences: Iterable[str], width: int) -> list[str]:
-    """Sentences as lines; each begins a line."""
+    """Wrap sentences; each begins a line."""
     return [line for sentence in sentences for line in textwrap.wrap(printable(sentence), width)]
 
 
@@ -100,7 +100,7 @@ def legend(styles: Iterable[Style], width: int, more: Iterable[str] = ()) -> lis
 
 
 def stack(canvas: list[list[str]], bands: Iterable[tuple[str, Int64]], top: int, rows: int, wide: int) -> None:
-    """Draw bands of amounts on each other, in columns `wide` each; `top` fills as many rows, the lowest first."""
+    """Stack bands from the bottom in columns of `wide` characters; the amount `top` fills all rows."""
     low: Any = None
     for character, amounts in bands:
         low = np.zeros_like(amounts) if low is None else low
@@ -113,18 +113,18 @@ def stack(canvas: list[list[str]], bands: Iterable[tuple[str, Int64]], top: int,
 
 
 def row_at(amount: Any, top: int, rows: int) -> Any:
-    """Rows that an amount fills if `top` fills `rows`."""
+    """Number of rows for an amount if `top` fills `rows`."""
     return (2 * amount * rows + top) // (2 * top)
 
 
 def framed(canvas: Sequence[Sequence[str]], marks: Mapping[int, str]) -> list[str]:
-    """Rows from the bottom up, as lines from the top down, with marks on the left."""
+    """Lines from the top down, of rows from the bottom up, with marks on the left."""
     rows = range(len(canvas))[::-1]
     return [f"{marks.get(row, ''):>{tuning.GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in rows]
 
 
 def axis(what: str, first: object, last: object, used: int, zero: str = "0") -> list[str]:
-    """Return the lower edge of a chart of `used` columns, and its ends."""
+    """The lower edge of a chart of `used` columns, and the labels of both ends."""
     begin, end = str(first), str(last)
     fits = used > len(begin) + len(end)
     ends = f"{what:>{tuning.GUTTER - 2}}  {begin}{end:>{used - len(begin)}}" if fits else " " * tuning.GUTTER + begin

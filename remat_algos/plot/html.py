@@ -33,9 +33,9 @@ _IDS = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def html(subject: Any) -> str | None:
-    """HTML of an object; None if notebooks should show only its repr."""
+    """HTML of an object; None to show only its repr."""
     if isinstance(subject, Frontier):
-        # Its title says what the repr would.
+        # The title has the text of the repr.
         return f"<div>{_svg(draw_frontier(subject), repr(subject))}</div>"
     if isinstance(subject, Plan | Simulation):
         text = str(subject) if isinstance(subject, Plan) else repr(subject)
@@ -53,7 +53,7 @@ def _shown(text: str, picture: str) -> str:
 
 
 def _svg(picture: Axes, label: str) -> str:
-    """A figure as SVG that can share a page with others: unique ids, no global style, hundredths of points."""
+    """A figure as SVG for a page with other figures: unique ids, no global style, hundredths of points."""
     label = escape(shortened(label.partition("\n")[0], 200))
     text = picture_bytes(picture, "svg").decode()
     name = hashlib.sha256(text.encode()).hexdigest()[:12]

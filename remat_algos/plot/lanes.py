@@ -1,4 +1,4 @@
-"""The lanes of a schedule: the one record, step by step, from which all its pictures and pages are drawn."""
+"""Lanes of a schedule: one record, step by step, from which all its pictures and pages are drawn."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -41,7 +41,7 @@ class Lanes:
 
     @classmethod
     def of(cls, subject: Subject, limit: int | None = None) -> "Lanes":
-        """The lanes of a plan, a simulation, or the run of a graph without rematerialization; TypeError for others."""
+        """Lanes of a plan, a simulation, or the run of a graph without rematerialization; else a TypeError."""
         if isinstance(subject, Plan):
             lanes = cls(subject.simulation, subject.limit, subject.timeline)
         elif isinstance(subject, ComputationGraph):
@@ -72,7 +72,7 @@ class Lanes:
 
     @property
     def bands(self) -> list[tuple[Style, Int64]]:
-        """The bytes of each role at each step, from the bottom of the stack; roles without any are left out."""
+        """The bytes of each role at each step, from the bottom of the stack, without roles that have none."""
         traces = self.simulation.trace_by_role()
         return [(style, traces[role]) for role, style in ROLES.items() if role in traces and traces[role].any()]
 
@@ -82,7 +82,7 @@ class Lanes:
         return Lives(lives.value, self.graph.producer[lives.value], lives.made_at, lives.end, role)
 
     def columns(self, limit: int) -> tuple[Int64, Int64]:
-        """(ends of at most `limit` ranges of steps, the step that each of them shows: its highest)."""
+        """(ends of at most `limit` ranges of steps, the step with the most memory in each)."""
         trace = self.trace
         edges = bins(trace.size, limit) if trace.size else np.zeros(1, np.int64)
         shown = [begin + int(trace[begin:end].argmax()) for begin, end in pairwise(edges.tolist())]

@@ -41,10 +41,11 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
     layer = _layers(graph, source, target)[block]
     gradients = np.bincount(block[~forward], minlength=n)
 
-    # one path with its bends for all edges between two blocks, in either part
+    # All edges between two blocks, in either part, share one polyline with its bends.
     together = forward[source] == forward[target]
     u, v = source[together], target[together]
-    u, v = np.where(layer[u] <= layer[v], (u, v), (v, u))  # lines have no direction
+    # Lines have no direction.
+    u, v = np.where(layer[u] <= layer[v], (u, v), (v, u))
     pairs, pair = np.unique(block[u] * n + block[v], return_inverse=True)
     above, below = np.divmod(pairs, max(n, 1))
     bends = _bends(layer[below] - layer[above])
@@ -57,7 +58,7 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
     near = layer[b] == layer[a] + 1
     place = _place_items(layer, room, items, a[near], b[near])
 
-    # the backward part: gradients around the mirrored place of their node, bends mirrored
+    # In the backward part gradients lie around the mirrored place of their node, and bends are mirrored.
     width = (place + room / 2)[items].max(initial=0.5) - 0.5
     mirrored = 2 * width + tuning.APART - place
     shift, apart = _side_by_side(block, ~forward, gradients)
@@ -111,7 +112,7 @@ def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -
 
 
 def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int64) -> Float64:
-    """Places of items, given pairs that should be close, by sweeps over the layers, down and up.
+    """Places of items so that linked items are close, by sweeps down and up over the layers.
 
     Items are ordered by the mean of their neighbours in the previous layer, and placed as close to it as order and room
     allow (isotonic regression). If lines still cross, a better order is sought.
@@ -133,7 +134,7 @@ def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below:
 
 
 def _sweep(rows: list[Int64], ways: Ways, room: Float64, *, ordered: bool) -> Float64:
-    """Places after the sweeps; the order in the layers is that of the rows if they are ordered."""
+    """Places after the sweeps; `ordered` rows keep their order."""
     rank, place = np.zeros(room.size, np.int64), np.zeros(room.size)
     for row in rows:
         rank[row] = np.arange(row.size)
@@ -169,7 +170,7 @@ def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
 
 
 def _spread(target: Float64, order: Int64, room: Float64) -> Float64:
-    """Return the places nearest to the targets, in an order, that leave enough room."""
+    """The places nearest to the targets that keep the order and leave enough room."""
     wide = room[order]
     offset = np.cumsum(wide) - wide / 2
     spread = np.empty(target.size)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROLE_NAMES = (*COMPUTED, LOADED)
-# Buffers of any role, where no schedule tells their roles.
+# Style of all buffers without a simulation, which would have their roles.
 BUFFER = Style("buffer", BLUE, "█")
 
 
@@ -30,22 +30,23 @@ BUFFER = Style("buffer", BLUE, "█")
 def addresses(
     allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw each buffer as a rectangle: the steps at which it is needed across, its bytes upwards.
+    """Draw each buffer as a rectangle: its steps across, its bytes upwards.
 
     Parameters
     ----------
     allocation : Allocation or SplitAllocation
         The used parts of several arenas are stacked, with a line above each.
     simulation : Simulation, optional
-        Schedule of the buffers, for their colours.
+        Simulation of the schedule of the buffers, for colours and names.
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
     Axes
         y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. One collection for each role. A buffer ends
-        where another is written over it. Rectangles with enough room contain their names.
+        where another is written over it. Rectangles with enough room have a name: of the buffer, else of its value,
+        else its index.
 
     Examples
     --------
@@ -136,21 +137,24 @@ def _tops(ax: Axes, split: SplitAllocation) -> list[tuple[Any, str]]:
 
 
 def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> None:
-    """Write names in the rectangles with enough room."""
+    """Write names in the rectangles with enough room, upright in those that are higher than wide."""
     buffers = allocation.buffers
-    if len(buffers) > tuning.MAX_NAMED_BUFFERS or (simulation is None and not buffers.names):
+    if len(buffers) > tuning.MAX_NAMED_BUFFERS:
         return
     width, height = axes.inches(ax)
     first, last = ax.get_xlim()
-    across, upwards = width / (last - first), height / ax.get_ylim()[1]
-    end = buffers.release_step
-    for i in np.flatnonzero(buffers.size * upwards > 1.4 * axes.text_height(tuning.NAME_POINTS)).tolist():
-        room = int((end[i] - buffers.begin[i]) * across / axes.text_width("x", tuning.NAME_POINTS)) - 1
-        name = axes.label(_name_of(allocation, i, simulation), 24)
-        if name and len(name) <= room:
+    end, line = buffers.release_step, 1.2 * axes.text_height(tuning.NAME_POINTS)
+    sides = (end - buffers.begin) * width / (last - first), buffers.size * height / ax.get_ylim()[1]
+    for i, (wide, high) in enumerate(zip(*sides, strict=True)):
+        room = int(max(wide, high) / axes.text_width("x", tuning.NAME_POINTS)) - 1
+        # A name of which eight letters fit is shortened.
+        name = axes.label(_name_of(allocation, i, simulation), min(24, max(room, 8)))
+        if name and min(wide, high) > line and len(name) <= room:
             middle = (buffers.begin[i] + end[i] - 1) / 2, allocation.offset[i] + buffers.size[i] / 2
             box = {"facecolor": "white", "edgecolor": "none", "boxstyle": "round,pad=0.1", "alpha": 0.85}
-            ax.text(*middle, name, ha="center", va="center", fontsize=tuning.NAME_POINTS, color="black", bbox=box)
+            style: dict[str, Any] = {"fontsize": tuning.NAME_POINTS, "color": "black", "bbox": box}
+            upright = 90 if high > wide and len(name) > 2 else 0
+            ax.text(*middle, name, ha="center", va="center", rotation=upright, **style)
 
 
 @checked_arguments
@@ -210,10 +214,12 @@ def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple
 
 
 def _name_of(allocation: Allocation, i: int, simulation: Simulation | None) -> str:
+    """Name of a buffer, or of its value; without either its index. Workspaces have none."""
     if allocation.buffers.names:
         return allocation.buffers.names[i]
-    instance = int(allocation.buffers.instance[i])
-    if simulation is None or instance < 0:
+    if simulation is None:
+        return str(i)
+    if (instance := int(allocation.buffers.instance[i])) < 0:
         return ""
     return simulation.graph.value_name(int(simulation.lifetimes.value[instance]))
 

@@ -34,11 +34,11 @@ def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None)
     Parameters
     ----------
     subjects : Breakdown, Plan, Simulation, ComputationGraph, or mapping of names to them
-        Several are side by side under their names, to compare plans.
+        Several are drawn side by side with their names, to compare plans.
     of : {"memory", "compute"}
         "compute" is by type of layer only, with recomputation hatched.
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def _named(subjects: Subjects) -> dict[str, Breakdown]:
 
 
 def _large(breakdowns: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, int]]) -> list[str]:
-    """The types of layers that are drawn alone, the largest first: stripes thicker than of 150 that fill a bar."""
+    """The types of layers with a stripe of their own, the largest first: above 1/150 of the highest bar."""
     largest = {name: max(a.get(name, 0) for a in amounts) for b in breakdowns.values() for name in b.types}
     smallest = max(sum(a.values()) for a in amounts) / 150
     large = [name for name in sorted(largest, key=lambda name: (-largest[name], name)) if largest[name] > smallest]

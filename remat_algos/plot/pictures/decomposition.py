@@ -51,19 +51,19 @@ def decomposition(
         Colours show the level of each bag as a separator. The top one is drawn as the root, and vertices owned by a
         separator of an upper level are in brackets.
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
     Axes
-        Without axis lines. Where names do not fit, bags are dots, and deep trees lie on their side.
+        Without axis lines. Where names do not fit, bags are dots, and deep trees run from left to right.
 
     Raises
     ------
     ValueError
         If there are more than 200 bags, too few names, or separators of another decomposition.
     GraphError
-        If a bag holds a vertex that the graph has not.
+        If a bag contains a vertex that is not in the graph.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def decomposition(
     """
     if decomposition.n_bags > tuning.MAX_BAGS:
         raise ArgumentError(
-            "{n_bags:,} bags are too many to be drawn, at most {max_drawn} are",
+            "{n_bags:,} bags are too many to draw; the limit is {max_drawn}",
             n_bags=decomposition.n_bags,
             max_drawn=tuning.MAX_BAGS,
         )
@@ -99,7 +99,7 @@ def decomposition(
 
 
 def _lines_of(words: list[str]) -> str:
-    """Return the vertices of a bag, in lines that make its box about twice as wide as high."""
+    """The vertices of a bag, wrapped so that its box is about twice as wide as high."""
     drawn = [axes.label(word, 16) for word in words]
     room = max(tuning.MIN_LETTERS, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
     return textwrap.fill(" ".join(drawn), room, break_long_words=False, break_on_hyphens=False)
@@ -159,7 +159,7 @@ def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list
 
 
 def _dots(ax: Axes, tree: BagTree, sizes: NDArray[np.int64]) -> None:
-    """Draw bags as dots, sized by vertices; a tree deeper than wide lies on its side."""
+    """Draw bags as dots, sized by vertices; a tree deeper than wide runs from left to right."""
     points = np.column_stack([spread(tree, [0.8] * len(tree.order), 0.2), tree.depth])
     wide, deep = np.ptp(points, axis=0)
     points = points[:, ::-1] if deep > wide else points
@@ -245,7 +245,7 @@ def bag_tree(
     graph: Graph | None = None,
     separators: SeparatorTree | None = None,
 ) -> BagTree:
-    """Root a decomposition at its root, or at its top separator; an error if another argument does not match it."""
+    """Root a decomposition at its root or its top separator; check that the other arguments match."""
     names = _names(decomposition, names, graph)
     n = decomposition.n_bags
     if separators is None:
@@ -254,7 +254,7 @@ def bag_tree(
         level = [0] * n
     else:
         if separators.bag.shape[0] != n:
-            others = "{n_separators:separator} for {n_bags:bag} are another's"
+            others = "{n_separators:separator} do not fit {n_bags:bag}; give the separators of this decomposition"
             raise ArgumentError(others, n_separators=separators.bag.shape[0], n_bags=n)
         root = int(separators.bag[0]) if n else 0
         words = _words(decomposition, names, separators)
@@ -304,26 +304,26 @@ def _levels(separators: SeparatorTree) -> list[int]:
 def _rooted(decomposition: TreeDecomposition, root: int) -> tuple[list[int], list[list[int]], list[int]]:
     """(order, children, depth) of the tree rooted at a bag."""
     n = decomposition.n_bags
-    beside: list[list[int]] = [[] for _ in range(n)]
+    neighbours: list[list[int]] = [[] for _ in range(n)]
     for i, j in decomposition.edges().tolist():
-        beside[i].append(j)
-        beside[j].append(i)
+        neighbours[i].append(j)
+        neighbours[j].append(i)
     order, depth, waiting = list[int](), [0] * n, [root] if n else []
     while waiting:
         bag = waiting.pop()
         order.append(bag)
-        for child in beside[bag]:
-            beside[child].remove(bag)
+        for child in neighbours[bag]:
+            neighbours[child].remove(bag)
             depth[child] = depth[bag] + 1
-        waiting += beside[bag][::-1]
-    return order, beside, depth
+        waiting += neighbours[bag][::-1]
+    return order, neighbours, depth
 
 
 def spread(tree: BagTree, wide: Sequence[float], gap: float) -> list[float]:
     """Horizontal positions: branches side by side, and each bag over the middle of its children."""
     left, right = [each / 2 for each in wide], [each / 2 for each in wide]
     place = [0.0] * len(wide)
-    # Places from that of the parent; `left` and `right` are the sides of a bag with its branches.
+    # Places are relative to the parent; `left` and `right` are the extents of a bag with its branches.
     for bag in reversed(tree.order):
         children, end = tree.children[bag], -gap
         for child in children:

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead of the plans of each solver against their peak.
 
-    A stair reaches to the right until a plan of the solver is cheaper. The broad one is the best of all; in brackets
-    behind the name of a solver is how many of its plans are part of it. A dash is the lower bound for the peak of a
-    plan: on the stair if the plan is proven optimal.
+    A stair extends to the right until the solver has a cheaper plan. The broad stair is the best of all solvers; the
+    number after the name of a solver counts its plans on that stair. A dash is the lower bound within the peak of a
+    plan; it lies on the stair if the plan is proven optimal.
 
     Parameters
     ----------
     frontier : Frontier
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     right = _right(frontier)
     few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // 30)
     rows = _best(ax, frontier, right)
-    # The same objects as in the curves.
+    # The frontier has the same objects as the curves.
     best = {id(plan) for plan in frontier.plans}
     for i, (solver, curve) in enumerate(curves.items()):
         shared = sum(id(plan) in best for plan in curve)
@@ -75,7 +75,7 @@ def _right(frontier: Frontier) -> int:
 
 
 def _staircase(frontier: Frontier, plans: Sequence[Plan], right: int) -> tuple[Any, Any]:
-    """(bytes, % of one pass) of the plans and of the end of the last stair."""
+    """(bytes, % of one pass) of the plans, and of the right end of the last stair."""
     x = np.array([plan.peak_memory for plan in plans] + [right], np.int64)
     overhead = [100 * plan.overhead_in_time / max(1, frontier.bound_compute) for plan in plans]
     return x, np.array([*overhead, overhead[-1]])
@@ -87,11 +87,11 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
         return []
     x, y = _staircase(frontier, frontier.plans, right)
     (line,) = ax.step(x, y, where="post", color=PALE, linewidth=7, label="best of all")
-    return [(line, f"best of all: {counted(len(frontier.plans), 'plan')}"), (None, "in brackets: those of a solver")]
+    return [(line, f"best of all: {counted(len(frontier.plans), 'plan')}"), (None, "in brackets: plans of the solver")]
 
 
 def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
-    """Draw the lower bound for the peak of each plan, the only limits at which it is known: a dash, without a line."""
+    """Draw a dash for the lower bound within each plan's peak; it is unknown between them, so no line joins them."""
     plans = frontier.plans
     if not plans:
         return []
@@ -103,7 +103,7 @@ def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
     (line,) = ax.plot(peaks, overhead, color=axes.ink(), markevery=few, zorder=3, label="lower bound", **style)
     optimal = sum(plan.gap == 0 and plan.bound is not None and plan.bound.proven for plan in plans)
     return [
-        (line, "lower bound for the peak of a plan"),
+        (line, "lower bound within the peak of a plan"),
         (None, f"{optimal} of {counted(len(plans), 'plan')} proven optimal"),
     ]
 
@@ -125,7 +125,7 @@ def _infeasible(ax: Axes, floor: int) -> Any:
 
 
 def _memory_against_overhead(ax: Axes, least: int, right: int, what: str) -> None:
-    """Bytes from the least to the right across, overhead upwards."""
+    """Set the axes: bytes from `least` to `right` across, overhead upwards."""
     margin = 0.06 * (right - least or right or 1)
     ax.set_xlim(max(0, least - margin), right + margin)
     axes.byte_axis(ax.xaxis, right, what)
@@ -152,19 +152,19 @@ def _sentences(frontier: Frontier) -> list[str]:
     graph, plans = frontier.graph, frontier.plans
     lines = [f"{counted(graph.n_nodes, 'node')}; peak {format_bytes(frontier.base)} without rematerialization"]
     if graph.resident_memory:
-        lines[0] += f", residents {format_bytes(graph.resident_memory)} besides"
+        lines[0] += f", plus residents of {format_bytes(graph.resident_memory)}"
     if plans:
         least = plans[0]
         share, more = percent(least.peak_memory, frontier.base), percent(least.overhead_in_time, frontier.bound_compute)
         lines.insert(0, f"down to {format_bytes(least.peak_memory)}, {share} of the memory, for {more} more compute")
     if frontier.stop.reason:
-        lines.append("cut short: what was found so far")
+        lines.append("stopped early: incomplete")
     return lines
 
 
 @checked_arguments
 def frontier_text(frontier: Frontier, *, width: int, height: int = 12) -> list[str]:
-    """Return a line for each plan, its bar as long as its peak; of many plans the first, the last and some between."""
+    """A line for each plan, with a bar as long as its peak; of many plans the first, the last and some between."""
     best = {(plan.peak_memory, plan.overhead_in_time) for plan in frontier.plans}
     limit = max(1, _right(frontier))
 
@@ -176,7 +176,7 @@ def frontier_text(frontier: Frontier, *, width: int, height: int = 12) -> list[s
     lines += ["            peak  of base  overhead", row("  bound", frontier.bound_memory, "")]
     for solver, curve in frontier.curves.items():
         shown = min(len(curve), max(2, height))
-        few = f", {shown} of them here" if shown < len(curve) else ""
+        few = f", {shown} shown" if shown < len(curve) else ""
         lines.append(fitted(f"{solver}: {counted(len(curve), 'plan')}{few}", width).rstrip())
         for i in range(shown):
             plan = curve[i * (len(curve) - 1) // max(1, shown - 1)]
@@ -189,13 +189,13 @@ def frontier_text(frontier: Frontier, *, width: int, height: int = 12) -> list[s
 def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
     """Draw the lower bound on overhead against the limit of the peak.
 
-    A bound for a limit also holds for every smaller one, so stairs reach to the left.
+    A bound for a limit also holds for every smaller one, so stairs extend to the left.
 
     Parameters
     ----------
     curve : BoundCurve
     ax : Axes, optional
-        By default those of a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def bounds_text(curve: BoundCurve, *, width: int) -> list[str]:
-    """Return a line for each limit, its bar as long as the overhead."""
+    """A line for each limit, with a bar as long as the overhead."""
     points, base = _points(curve), baseline_peak(curve.graph)
     longest = max([1e-9, *(share for _, share in points)])
     lines = [*wrapped(_bounds_sentences(curve), width), "   limit  of base  overhead"]
@@ -242,7 +242,7 @@ def bounds_text(curve: BoundCurve, *, width: int) -> list[str]:
 
 
 def _points(curve: BoundCurve) -> list[tuple[int, float]]:
-    """Limits, rising, with the overhead in % of one pass."""
+    """Rising limits, each with the overhead in % of one pass."""
     one_pass = max(1, curve.graph.needed_compute)
     compute = [100 * (bound.amount - curve.graph.needed_compute) / one_pass for bound in curve.bounds]
     return list(zip(curve.limits, compute, strict=True))

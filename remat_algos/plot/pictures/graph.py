@@ -1,4 +1,4 @@
-"""The graph, its backward part mirrored beside its forward part, coloured by the decisions about nodes."""
+"""Drawings of a graph: the backward part next to the forward part, colours by what a plan does with each node."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ Kinds = NDArray[np.str_]
 
 @checked_arguments
 def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
-    """Draw nodes and edges in layers, the forward part downwards, the backward part beside it upwards.
+    """Draw nodes and edges in layers, the forward part downwards, the backward part next to it upwards.
 
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        With a schedule colours show kept and recomputed nodes, without one nodes that must run only once.
+        Colours show kept and recomputed nodes; for a graph, nodes that must run only once.
     copies : bool[n], optional
         For a graph without a schedule, nodes that are later runs of others, as in a graph made by `unroll`.
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
     Axes
-        Without axis lines. Where names do not fit, nodes are dots and deep graphs lie on their side.
+        Without axis lines. Where names do not fit, nodes are dots, and deep graphs run from left to right.
 
     Raises
     ------
@@ -60,8 +60,8 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
     graph, runs, kinds = _what(subject, copies)
     if graph.n_nodes > tuning.MAX_DOTS:
         raise ArgumentError(
-            "{n_nodes:,} nodes are too many to be drawn, at most {max_drawn:,} are; the pictures memory and schedule "
-            "show graphs of any size",
+            "{n_nodes:,} nodes are too many to draw, the limit is {max_drawn:,}; the pictures memory and schedule show "
+            "graphs of any size",
             n_nodes=graph.n_nodes,
             max_drawn=tuning.MAX_DOTS,
         )
@@ -170,7 +170,7 @@ def _arrivals(graph: ComputationGraph, placed: LayeredLayout) -> Iterator[tuple[
 
 
 def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds) -> list[tuple[Any, str]]:
-    """Draw nodes as dots, sized by bytes; a graph deeper than wide lies on its side."""
+    """Draw nodes as dots, sized by bytes; a graph deeper than wide runs from left to right."""
     wide, deep = placed.points.max(axis=0, initial=0) + 1
     on_side = bool(deep > wide)
     _edges(ax, placed, on_side)
@@ -185,7 +185,8 @@ def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds
         here = kinds == kind
         widths = np.where(outputs[here], 1.2, 0.4)
         options: dict[str, Any] = {"c": style.colour, "marker": style.marker, "zorder": 2}
-        if style.marker != "x":  # has no edge
+        # The marker x has no edge.
+        if style.marker != "x":
             options |= {"edgecolors": np.where(outputs[here], axes.ink(), GREY), "linewidths": widths}
         x, y = points[here].T
         ax.scatter(x, y, s=area[here], **options)
@@ -193,7 +194,7 @@ def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds
     ax.invert_yaxis()
     rows = _legend(graph, kinds, "to the right, gradients to the left" if on_side else "downwards, gradients upwards")
     largest_node = format_bytes(int(graph.node_memory.max(initial=0)))
-    return [*rows, (None, f"the larger the more bytes, up to {largest_node}")]
+    return [*rows, (None, f"size shows bytes, up to {largest_node}")]
 
 
 def _edges(ax: Axes, placed: LayeredLayout, on_side: bool) -> None:
@@ -235,7 +236,7 @@ def _sentences(subject: Subject) -> list[str]:
 
 @checked_arguments
 def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int, height: int = 40) -> list[str]:
-    """Return a line for each node, with its bytes and reads; of many nodes the first and the last."""
+    """A line for each node, with its bytes and reads; of many nodes the first and the last."""
     graph, runs, kinds = _what(subject, copies)
     counts = [(style, int((kinds == kind).sum())) for kind, style in NODES.items()]
     key = "  ".join(f"{style.character} {count:,} {style.label}" for style, count in counts if count)

@@ -37,15 +37,15 @@ def lattice(
     family : LowerSetFamily or ComputationGraph
         For a graph all lower sets of its forward part.
     path : LowerSets, optional
-        A chain of the family. Beside each of its sets are the nodes of its block, formula (1) up to it, the bytes
+        A chain of the family. Next to each of its sets are the nodes of its block, formula (1) up to it, the bytes
         kept up to it, and formula (2) of the block; a broad line shows the order in which the forward part runs.
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
     Axes
-        Without axis lines. Where names do not fit, sets are dots, and high lattices lie on their side.
+        Without axis lines. Where names do not fit, sets are dots, and high lattices run from left to right.
 
     Raises
     ------
@@ -94,15 +94,15 @@ def letters_only(graph: ComputationGraph) -> bool:
 
 
 def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
-    remedy = "at most {max_drawn} are; draw a family such as lower_set_family(graph, 'pruned')"
+    remedy = "the limit is {max_drawn}; draw a family such as lower_set_family(graph, 'pruned')"
     if isinstance(family, ComputationGraph):
         try:
             return lower_set_family(family, cap=tuning.MAX_DRAWN_SETS)
         except GraphError:
-            many = "the lower sets of the graph are too many to be drawn, "
+            many = "the lower sets of the graph are too many to draw, "
             raise ArgumentError(many + remedy, max_drawn=tuning.MAX_DRAWN_SETS) from None
     if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > tuning.MAX_DRAWN_SETS:
-        many = "{n_sets:,} lower sets are too many to be drawn, " + remedy + " or of a part of the graph"
+        many = "{n_sets:,} lower sets are too many to draw, " + remedy + " or of a part of the graph"
         raise ArgumentError(many, n_sets=len(family), max_drawn=tuning.MAX_DRAWN_SETS)
     return family
 
@@ -165,7 +165,7 @@ def _box(names: list[str]) -> float:
 
 
 def _size(points: Float64, names: list[str], table: list[str]) -> tuple[float, float]:
-    """Sizes in inches of the diagram with names, and of the table beside it."""
+    """Width and height in inches of the diagram with names and its table."""
     wide, high = np.ptp(points, axis=0) + 1
     return wide * _box(names) + _wide(table), (high + (1 if table else 0)) * tuning.LEVEL
 
@@ -199,7 +199,7 @@ def _boxes(
 
 
 def _dots(ax: Axes, points: Float64, lines: Int64, fills: list[str], passed: list[int]) -> None:
-    """Draw sets as dots; a lattice higher than wide lies on its side."""
+    """Draw sets as dots; a lattice higher than wide runs from left to right."""
     wide, high = np.ptp(points, axis=0)
     points = points[:, ::-1] if high > wide else points
     _lines(ax, points, lines, passed)
@@ -217,7 +217,11 @@ def _sentences(family: LowerSetFamily, path: LowerSets | None) -> list[str]:
 
 
 def _legend(family: LowerSetFamily, fills: list[str], chain: bool, named: bool) -> list[tuple[Any, str]]:
-    kinds = {BLUE: "set of the chain", PALE: "passed on the way", WHITE: "other lower set" if chain else "lower set"}
+    kinds = {
+        BLUE: "set of the chain",
+        PALE: "between sets of the chain",
+        WHITE: "other lower set" if chain else "lower set",
+    }
     rows: list[tuple[Any, str]] = []
     for fill, kind in kinds.items():
         if count := fills.count(fill):
@@ -227,7 +231,7 @@ def _legend(family: LowerSetFamily, fills: list[str], chain: bool, named: bool) 
         line = axes.dot(BLUE, marker="", linestyle="-", color=BLUE, linewidth=3)
         rows.append((line, "order of the forward part"))
     which = "members" if letters_only(family.graph) else "members that no member reads"
-    return [*rows, *([(None, f"names say the {which}")] if named else [])]
+    return [*rows, *([(None, f"labels list the {which}")] if named else [])]
 
 
 def covers(members: Bool) -> Int64:
@@ -282,7 +286,7 @@ def terms(
     lazy: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the four terms of formula (2) for each block as a bar, beside the simulated peak of the block.
+    """Draw the four terms of formula (2) for each block as a bar, next to the simulated peak of the block.
 
     Parameters
     ----------
@@ -292,7 +296,7 @@ def terms(
     keep_last, lazy : bool
         Options of the simulated `canonical_schedule`; formula (2) assumes that both are False.
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Memory over the steps of a schedule or over time, and predicted beside measured memory."""
+"""Memory over the steps of a schedule or over time, and predicted next to measured memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from remat_algos.wording import counted, format_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Values of the live set that are listed.
+# Values of the live set in legends.
 VALUES_SHOWN = 8
 
 
@@ -38,17 +38,17 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        For a graph its run without rematerialization.
+        A graph is run without rematerialization.
     limit : int, optional
-        Bytes of the budget; by default the plan's.
+        Budget in bytes; by default that of the plan.
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
     Axes
-        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. Above 2,000 steps each column shows the
-        highest of several.
+        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. Above 2,000 steps, each column shows the
+        maximum of several steps.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
 
 
 def areas(ax: Axes, lanes: Lanes, shown: Int64, edges: NDArray[Any]) -> list[tuple[Any, str]]:
-    """Draw one band per role with any bytes, stacked: the steps `shown`, each between two of the `edges`."""
+    """Draw a stacked band for each role with bytes: step `shown[i]` from `edges[i]` to `edges[i + 1]`."""
     bottom, rows = np.zeros(shown.size, np.int64), []
     for style, trace in lanes.bands:
         top = bottom + trace[shown]
@@ -96,14 +96,14 @@ def areas(ax: Axes, lanes: Lanes, shown: Int64, edges: NDArray[Any]) -> list[tup
 
 
 def _near(amount: int | None, peak: int) -> int:
-    """Return an amount that is drawn, else 0."""
+    """The amount if it is on the scale, else 0."""
     return 0 if amount is None or amount > tuning.MAX_PEAKS * peak else amount
 
 
 def _budget(ax: Axes, limit: int | None, peak: int) -> list[tuple[Any, str]]:
     if limit is None:
         return []
-    text = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > tuning.MAX_PEAKS * peak else "")
+    text = f"budget {format_bytes(limit)}" + (" (off the scale)" if limit > tuning.MAX_PEAKS * peak else "")
     return [(ax.axhline(limit, color=VERMILION, linewidth=1.6, label="budget"), text)]
 
 
@@ -116,7 +116,7 @@ def _without(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
     curve = without.memory_trace[shown]
     line = ax.stairs(curve, edges - 0.5, color=GREY, linewidth=1.4, baseline=None, label="without rematerialization")
     text = f"without rematerialization {format_bytes(without.peak_memory)}"
-    return [(line, text + (" (higher up)" if without.peak_memory > tuning.MAX_PEAKS * peak else ""))]
+    return [(line, text + (" (off the scale)" if without.peak_memory > tuning.MAX_PEAKS * peak else ""))]
 
 
 def _peak(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
@@ -143,7 +143,7 @@ def _peak(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
 
 @checked_arguments
 def memory_text(subject: Subject, *, limit: int | None = None, width: int, height: int = 16) -> list[str]:
-    """Columns of steps, or of the highest of several, above the live set at the peak."""
+    """A chart with a column for each step, or for several, above the live set at the peak."""
     lanes = Lanes.of(subject, limit)
     _, shown = lanes.columns(width - tuning.GUTTER)
     wide = max(1, min(tuning.MAX_WIDE, (width - tuning.GUTTER) // max(1, shown.size)))
@@ -157,7 +157,7 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int, heigh
 
 
 def _chart(lanes: Lanes, height: int, shown: Int64, wide: int, room: int) -> list[str]:
-    """Columns of the steps `shown`, each `wide`; the top row is left free for the mark of the peak."""
+    """A column of `wide` characters for each step `shown`; the top row is free for the mark of the peak."""
     peak, limit, rows = lanes.simulation.peak_memory, lanes.limit, max(height, 4) - 1
     top = max(1, peak, _near(limit, peak))
     marks = {row_at(peak, top, rows): format_bytes(peak)}
@@ -195,19 +195,19 @@ def _live_lines(lanes: Lanes, width: int) -> list[str]:
 
 @checked_arguments
 def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
-    """Draw the bytes predicted for each step, those measured on top, and the first difference.
+    """Draw the predicted bytes of each step, the measured bytes on top, and the first difference.
 
     Parameters
     ----------
     validation : Validation
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
     Axes
-        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. Above 2,000 steps each column shows the
-        highest of several.
+        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. Above 2,000 steps, each column shows the
+        maximum of several steps.
 
     Examples
     --------
@@ -228,14 +228,15 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
         (area, f"predicted, {format_bytes(validation.predicted_peak)}"),
         (line, f"measured, {format_bytes(validation.measured_peak)}"),
     ]
-    if validation.pool_inside is not None and not np.array_equal(reserved, measured):  # on NumPy no pool reserves
+    # NumPy has no pool that reserves memory.
+    if validation.pool_inside is not None and not np.array_equal(reserved, measured):
         line = ax.stairs(reserved, edges - 0.5, baseline=None, color=axes.ink(), linestyle=":", label="reserved")
         rows.append((line, f"reserved, {format_bytes(validation.pool_total)}"))
     if (step := validation.first_difference) is not None:
         simulation = validation.simulation
         node = axes.label(simulation.graph.labels[int(simulation.schedule.order[step])])
-        mark = ax.axvline(step, color=VERMILION, linewidth=1.4, linestyle="--", label="they part")
-        rows.append((mark, f"they part at step {step}: {node}"))
+        mark = ax.axvline(step, color=VERMILION, linewidth=1.4, linestyle="--", label="first difference")
+        rows.append((mark, f"first difference at step {step}: {node}"))
     ax.set_ylim(0, 1.08 * max([1, *predicted, *measured, *reserved]))
     ax.set_xlim(-0.5, max(1, len(validation.simulation.schedule)) - 0.5)
     axes.byte_axis(ax.yaxis, max(1, validation.predicted_peak, validation.measured_peak), "memory")
@@ -245,7 +246,7 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def validation_text(validation: Validation, *, width: int, height: int = 16) -> list[str]:
-    """Columns of steps, or of the highest of several: what is as predicted, not used, or beyond the prediction."""
+    """A chart of the bytes that are as predicted, not used, or beyond the prediction."""
     height = max(height, 4)
     edges, predicted, measured, _ = _curves(validation, width - tuning.GUTTER)
     used = max(1, min(tuning.MAX_WIDE, (width - tuning.GUTTER) // (edges.size - 1))) * (edges.size - 1)
@@ -289,7 +290,7 @@ WORK = (
 )
 """Styles of the work of engines: three kinds of compute, then copies out and in."""
 
-# Of a column of text, from none to all.
+# Characters of a column, by the share that is filled.
 SHARES = " ▁▂▃▄▅▆▇█"
 
 
@@ -302,15 +303,14 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     subject : Plan or Timeline
         A plan with a link.
     limit : int, optional
-        Bytes of the budget; by default the plan's.
+        Budget in bytes; by default that of the plan.
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the lanes below and
-        the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for lanes and legend.
 
     Returns
     -------
     Axes
-        y is in bytes, x in the unit of the costs. Its only child are the lanes: a collection of spans for each kind of
+        y is in bytes, x in the unit of the costs. Its only child has the lanes: a collection of spans for each kind of
         work, at y = 2 (compute), 1 (out) and 0 (in). A step takes its memory at `Timeline.step_begin`.
 
     Raises
@@ -418,7 +418,7 @@ def _time_axis(ax: Axes, played: Timeline) -> None:
 
 @checked_arguments
 def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: int, height: int = 12) -> list[str]:
-    """Memory over time, each column the highest of its steps, above the share of it in which each engine works."""
+    """A chart of memory, each column the maximum of its steps, above the share of time in which each engine works."""
     lanes, played = _played(subject, limit)
     count, host = width - tuning.GUTTER, lanes.simulation.host_peak
     edges = np.linspace(0, played.last, count + 1)
@@ -431,7 +431,7 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
         level = np.ceil(np.clip(work, 0, 1) * (len(SHARES) - 1) - 1e-6).astype(int)
         lines.append(f"{engine:>{tuning.GUTTER - 2}}  {''.join(SHARES[k] for k in level)}".rstrip())
     busy = ", ".join(_busy(played))
-    lines += wrapped([f"at work {busy} of the time, by height in each column"], width)
+    lines += wrapped([f"busy {busy} of the time, by height in each column"], width)
     lines += _roles(lanes, width)
     return lines + ([f"on the host, at most {format_bytes(host)}"] if host else [])
 

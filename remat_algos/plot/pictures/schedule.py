@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NOT_LIVE, LIVE, FIRST_RUN, RECOMPUTED, LOADED = range(5)
-# Between R and S.
+# Column between R and S.
 BLANK = -1
 
 
@@ -52,9 +52,9 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        For a graph its run without rematerialization.
+        A graph is run without rematerialization.
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
@@ -76,11 +76,12 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     _image(ax, cells, extent=(-0.5, max(1, graph.n_nodes) - 0.5, max(1, steps) - 0.5, -0.5))
     nodes_named = axes.name_ticks(ax, [graph.labels[v] for v in range(graph.n_nodes)], across=True)
     steps_named = axes.name_ticks(ax, lanes.names, across=False)
-    ax.set_xlabel("node" if nodes_named else "node, by its id")
+    ax.set_xlabel("node" if nodes_named else "node id")
     ax.set_ylabel("step, by the node that it runs" if steps_named else "step")
     ax.xaxis.set_ticks_position("top")
     ax.xaxis.set_label_position("top")
-    if nodes_named and steps_named:  # lines between the cells
+    # Lines between the cells.
+    if nodes_named and steps_named:
         ax.set_xticks(np.arange(graph.n_nodes + 1) - 0.5, minor=True)
         ax.set_yticks(np.arange(steps + 1) - 0.5, minor=True)
         ax.grid(which="minor", color=GREY, linewidth=0.3)
@@ -90,7 +91,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def schedule_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
-    """Return a line for each step, with its node and the state of every node; several may share a line."""
+    """A line for each step, with its node and the state of every node; several steps may share a line."""
     lanes = Lanes.of(subject)
     simulation, graph, names, steps = lanes.simulation, lanes.graph, lanes.names, lanes.trace.size
     rows = bins(steps, max(4, height))
@@ -133,8 +134,7 @@ def _ruler(columns: Int64) -> str:
     if columns[-1] <= 10:
         return "".join(str(v) for v in columns[:-1].tolist())
     marks = "".join(f"{columns[at]:<10}" for at in range(0, columns.size - 1, 10))
-    whole = marks.rstrip() if len(marks.rstrip()) < columns.size else marks.rstrip().rpartition(" ")[0].rstrip()
-    return whole
+    return marks.rstrip() if len(marks.rstrip()) < columns.size else marks.rstrip().rpartition(" ")[0].rstrip()
 
 
 def _matrix_cells(simulation: Simulation, matrices: StageMatrices, rows: Int64, columns: Int64) -> tuple[Int8, Int8]:
@@ -160,9 +160,9 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        Of any order, see `stage_matrices`; for a graph its run without rematerialization.
+        In any order, see `stage_matrices`. A graph is run without rematerialization.
     ax : Axes, optional
-        By default those of a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------

@@ -33,15 +33,15 @@ Curves = dict[str, tuple[Points, Points, str]]
 def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     """Draw performance profiles: for each solver, on how many problems its result is within x % of the best.
 
-    A problem is a graph and its budget, if any solver planned it: jobs that differ in nothing but solver, seed and
-    effort are of one, and the best of each solver counts. Its result is the compute; where the lowest peak is
-    requested, that peak; with a link, the time. A solver without a plan is infinitely above the best.
+    A problem is a graph with a budget that some solver planned. Jobs that differ only in solver, seed and effort are
+    of one problem, and the best of each solver counts. The result is the compute, or the peak if the lowest peak is
+    requested, or the time if there is a link. A solver without a plan is infinitely far above the best.
 
     Parameters
     ----------
     results : SweepResults
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
@@ -58,9 +58,9 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     >>> from pathlib import Path
     >>> from remat_algos import plot
     >>> from remat_algos.sweeps.results import SweepResults
-    >>> asked = {"graph_id": "7f", "budget": "50%", "overhead_budget": None, "device": None, "options": None}
-    >>> found = [("echo", 109), ("chen_sqrt", 100)]
-    >>> rows = [asked | {"solver": name, "outcome": "planned", "compute": compute} for name, compute in found]
+    >>> problem = {"graph_id": "7f", "budget": "50%", "overhead_budget": None, "device": None, "options": None}
+    >>> plans = [("echo", 109), ("chen_sqrt", 100)]
+    >>> rows = [problem | {"solver": name, "outcome": "planned", "compute": compute} for name, compute in plans]
     >>> plot.profiles(SweepResults(Path(), tuple(rows))).get_title().splitlines()[0]
     'chen_sqrt is best or within 1 % on 100.0 % of 1 problem'
     """
@@ -120,7 +120,7 @@ def _ranked(ratios: Mapping[str, Sequence[float]]) -> list[str]:
 
 
 def _stairs(above: Sequence[float], right: float) -> Points:
-    """(% above the best, % of the jobs) of rising distances from 0 on, and of the right end of the last stair."""
+    """(% above the best, % of the jobs) at each distance, from 0 to the right end of the last stair."""
     finite = [x for x in above if x < float("inf")]
     return [(x, 100 * bisect_right(finite, x) / len(above)) for x in sorted({0.0, *finite, max([right, *finite])})]
 
@@ -135,7 +135,7 @@ def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[floa
         yield "problems (graph and budget) that some solver planned"
         sizes = sorted(map(len, ratios.values()))
         if sizes[0] < sizes[-1]:
-            yield f"not all solvers have results of all problems: {sizes[0]:,} to {sizes[-1]:,}"
+            yield f"solvers have results of {sizes[0]:,} to {sizes[-1]:,} problems"
     yield from _unfinished(results)
 
 
@@ -143,13 +143,13 @@ def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[floa
 def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     """Draw the median overhead of the plans of each solver against the budget.
 
-    Only budgets that are shares, such as "50%", are the same for all graphs; jobs with others are left out.
+    Only budgets that are shares, such as "50%", are comparable between graphs; other jobs are left out.
 
     Parameters
     ----------
     results : SweepResults
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
@@ -162,8 +162,8 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     >>> from pathlib import Path
     >>> from remat_algos import plot
     >>> from remat_algos.sweeps.results import SweepResults
-    >>> asked = {"solver": "echo", "device": None, "outcome": "planned", "one_pass": 50}
-    >>> rows = [asked | {"budget": "50%", "overhead": 6}, asked | {"budget": "70%", "overhead": 1}]
+    >>> job = {"solver": "echo", "device": None, "outcome": "planned", "one_pass": 50}
+    >>> rows = [job | {"budget": "50%", "overhead": 6}, job | {"budget": "70%", "overhead": 1}]
     >>> ax = plot.overheads(SweepResults(Path(), tuple(rows)))
     >>> [line.get_xydata().tolist() for line in ax.lines if line.get_label() == "echo"]
     [[[50.0, 12.0], [70.0, 2.0]]]
@@ -175,12 +175,12 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     for solver in _solvers(results):
         each = {share: point for (name, share), point in points.items() if name == solver}
         if each:
-            found = [(share, median(o)) for share, (o, _) in each.items() if o]
-            some = [(share, median(o)) for share, (o, jobs) in each.items() if o and len(o) < jobs]
+            medians = [(share, median(o)) for share, (o, _) in each.items() if o]
+            hollow = [(share, median(o)) for share, (o, jobs) in each.items() if o and len(o) < jobs]
             planned, jobs = sum(len(o) for o, _ in each.values()), sum(jobs for _, jobs in each.values())
-            curves[solver] = found, some, f"{planned:,} of {jobs:,}"
+            curves[solver] = medians, hollow, f"{planned:,} of {jobs:,}"
     without = any(len(o) < jobs for o, jobs in points.values())
-    ax = _drawn(ax, results, curves, "jobs with a plan:", "hollow: not all have one" if without else "")
+    ax = _drawn(ax, results, curves, "jobs with a plan:", "hollow: some jobs have none" if without else "")
     shares = [share for _, share in points] or [0, 100]
     margin = 0.06 * (max(shares) - min(shares)) or 10
     ax.set_xlim(min(shares) - margin, max(shares) + margin)
@@ -205,32 +205,33 @@ def overheads_text(results: SweepResults, *, width: int) -> list[str]:
 
 
 def _points(results: SweepResults) -> dict[tuple[str, float], tuple[list[float], int]]:
-    """By solver and budget in %, budgets rising: the overheads of plans in % of one pass, and the number of jobs."""
-    found, jobs = defaultdict[tuple[str, float], list[float]](list), defaultdict[tuple[str, float], int](int)
+    """By solver and rising budget in %: the overheads of plans in % of one pass, and the number of jobs."""
+    overheads, jobs = defaultdict[tuple[str, float], list[float]](list), defaultdict[tuple[str, float], int](int)
     for row in results.jobs:
         share = _share(row)
         if share is not None:
             jobs[row["solver"], share] += 1
             if row["outcome"] == PLANNED:
-                found[row["solver"], share].append(100 * row["overhead"] / max(1, row["one_pass"]))
-    return {key: (found[key], jobs[key]) for key in sorted(jobs, key=lambda key: key[1])}
+                overheads[row["solver"], share].append(100 * row["overhead"] / max(1, row["one_pass"]))
+    return {key: (overheads[key], jobs[key]) for key in sorted(jobs, key=lambda key: key[1])}
 
 
 def _share(row: Mapping[str, Any]) -> float | None:
-    """Return the budget of a job in % of the peak without rematerialization; None if it is no share."""
+    """Return the budget of a job in % of the peak without rematerialization; None if it is not such a share."""
     text = str(row["budget"]).strip()
     if row["device"] is not None or not text.endswith("%"):
         return None
     try:
         return float(text[:-1])
-    except ValueError:  # above the lowest peak
+    # A share above the lowest peak is not a number.
+    except ValueError:
         return None
 
 
 def _overhead_sentences(
     results: SweepResults, points: Mapping[tuple[str, float], tuple[list[float], int]]
 ) -> Iterator[str]:
-    """Yield first the result at the smallest budget with any plan, by the solver with most plans there."""
+    """Begin with the smallest budget that has a plan, and the solver with most plans there."""
     planned = {key: each for key, each in points.items() if each[0]}
     if planned:
         least = min(share for _, share in planned)
@@ -245,7 +246,7 @@ def _overhead_sentences(
     else:
         yield f"{counted(used, 'job')}; overheads are medians over plans"
     if used < len(results.jobs):
-        yield f"left out: {counted(len(results.jobs) - used, 'job')} whose budget is no share of the peak"
+        yield f"left out: {counted(len(results.jobs) - used, 'job')} whose budget is not a share of the peak"
     yield from _unfinished(results)
 
 
@@ -257,12 +258,12 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     ----------
     results : SweepResults
     ax : Axes, optional
-        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+        Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
     Axes
-        x is in nodes, y in seconds of a processor, both logarithmic, from 1 node and 1 us on. A marker is hollow if the
+        x is in nodes, y in seconds of a processor, both logarithmic, from 1 node and 1 us. A marker is hollow if the
         job has no plan.
 
     Examples
@@ -270,8 +271,8 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     >>> from pathlib import Path
     >>> from remat_algos import plot
     >>> from remat_algos.sweeps.results import SweepResults
-    >>> asked = {"graph_id": "7f", "nodes": 62, "outcome": "planned"}
-    >>> rows = [asked | {"solver": "echo", "cpu_seconds": 0.02}, asked | {"solver": "search", "cpu_seconds": 3.1}]
+    >>> job = {"graph_id": "7f", "nodes": 62, "outcome": "planned"}
+    >>> rows = [job | {"solver": "echo", "cpu_seconds": 0.02}, job | {"solver": "search", "cpu_seconds": 3.1}]
     >>> plot.solve_times(SweepResults(Path(), tuple(rows))).get_title().splitlines()[0]
     'slowest: search, 3.1 s on 62 nodes'
     """
@@ -311,17 +312,17 @@ Times = Mapping[str, Sequence[tuple[int, float, bool]]]
 
 
 def _times(results: SweepResults) -> Times:
-    """Return the jobs whose time and nodes are known: a job without a plan has the nodes of others on its graph."""
-    sizes, found = _sizes(results), defaultdict[str, list[tuple[int, float, bool]]](list)
+    """Jobs with a known time and graph size; a job without a plan takes the size from other jobs on its graph."""
+    sizes, times = _sizes(results), defaultdict[str, list[tuple[int, float, bool]]](list)
     for row in results.jobs:
         if row["cpu_seconds"] is not None and row["graph_id"] in sizes:
             point = sizes[row["graph_id"]], max(1e-6, row["cpu_seconds"]), row["outcome"] == PLANNED
-            found[row["solver"]].append(point)
-    return found
+            times[row["solver"]].append(point)
+    return times
 
 
 def _sizes(results: SweepResults) -> dict[str, int]:
-    """Return the nodes of graphs, by their ids, as far as they are known."""
+    """Known numbers of nodes, by the id of the graph."""
     return {row["graph_id"]: max(1, row["nodes"]) for row in results if row["nodes"] is not None}
 
 
@@ -333,14 +334,14 @@ def _time_sentences(results: SweepResults, by_solver: Times) -> Iterator[str]:
         middle = format_seconds(median(seconds for seconds, *_ in every))
         yield f"{counted(len(every), 'job')} on {counted(len(_sizes(results)), 'graph')}; median time {middle}"
     else:
-        yield f"no time and size known in {counted(len(results.jobs), 'job')}"
+        yield f"no job of {len(results.jobs):,} has a known time and size"
     if every and (rest := len(results.jobs) - len(every)):
-        yield f"left out: {counted(rest, 'job')} whose time is not known, or the size of the graph"
+        yield f"left out: {counted(rest, 'job')} without a known time and graph size"
     yield from _unfinished(results)
 
 
 def _solvers(results: SweepResults) -> list[str]:
-    """All solvers, in the order of the results: each looks the same in all pictures."""
+    """All solvers in the order of the results, so that each looks the same in all pictures."""
     return list(dict.fromkeys(row["solver"] for row in results))
 
 
@@ -348,11 +349,11 @@ def _drawn(ax: Axes | None, results: SweepResults, curves: Curves, heading: str,
     """Draw the curves of solvers, hollow points on them, and a legend below its heading."""
     ax = axes.of_size(ax, 10, max(5, 2 + 1.1 * tuning.LEGEND_ROW * len(curves)))
     rows: list[tuple[Any, str]] = [(None, heading)] if curves else []
-    for solver, (points, hollow, said) in curves.items():
+    for solver, (points, hollow, text) in curves.items():
         i = _solvers(results).index(solver)
         line = axes.curve(ax, i, *np.reshape(points, (-1, 2)).T, label=solver, **options)
         axes.curve(ax, i, *np.reshape(hollow, (-1, 2)).T, linestyle="none", markerfacecolor="white", markevery=None)
-        rows.append((line, f"{axes.label(solver)}: {said}"))
+        rows.append((line, f"{axes.label(solver)}: {text}"))
     axes.legend_beside(ax, rows + ([(None, note)] if note else []))
     return ax
 
@@ -383,4 +384,4 @@ _short = partial(shortened, limit=24)
 
 def _unfinished(results: SweepResults) -> Iterator[str]:
     if results.left:
-        yield f"{counted(results.left, 'job')} of the sweep left: what was found so far"
+        yield f"{counted(results.left, 'job')} of the sweep left: incomplete"
