@@ -203,7 +203,7 @@ NEEDS_UNDIRECTED = {"PathDecomposition.of", "PathDecomposition.verify", "TreeDec
 
 FREE = """
     alignment allocator alone also amount arena arrays array ax backend bags base beam before_14_1 bits budget build by
-    cap capacities capacity checking compute data depth digraph dpi dtype edges effort encode exact
+    cap capacities capacity checking compared compute data depth digraph dpi dtype edges effort encode exact
     down factor first form frees given height i keep keep_last look max_moves search
     keep_outputs key last lazy least limit link liveness loss match_range max_split_size memory method
     mode most max_sets n_nodes name names
