@@ -308,16 +308,16 @@ def test_other_lines_are_refused_with_the_remedy(tmp_path, line, fault):
         ("Hello world.\n", {"line": 1, "name": "world."}),
         ("% konect\n1 2\n", {"line": 1, "name": "%"}),
         ("conv\nrelu\n", "no line has two names, so there is no"),
-        ("conv 4096\nrelu 4096\n", {"kind": "names and numbers"}),
-        ("4096\tsrc/a\n8192\tsrc/b\n", {"kind": "names and numbers"}),
-        ("conv 4MB\nrelu 8MB\n", {"kind": "names and numbers"}),
-        ("1 loss\n2 loss\n3 loss\n", {"kind": "names and numbers"}),
+        ("conv 4096\nrelu 4096\n", {"found": "names and numbers"}),
+        ("4096\tsrc/a\n8192\tsrc/b\n", {"found": "names and numbers"}),
+        ("conv 4MB\nrelu 8MB\n", {"found": "names and numbers"}),
+        ("1 loss\n2 loss\n3 loss\n", {"found": "names and numbers"}),
         *(
             (f"{header}\n{rows}", "the two columns are names and numbers")
             for header in ("layer bytes", "op us", "tensor size", "kernel time_ms", "what how_much")
             for rows in ("conv 4096\nrelu 8192\n", "1 conv\n2 relu\n3 loss\n")
         ),
-        ("0.0 1.5\n0.1 1.7\n", {"kind": "decimals"}),
+        ("0.0 1.5\n0.1 1.7\n", {"found": "decimals"}),
         ("CCO ethanol\nC propane\nO water\n", "the two columns are pairs without any common name"),
         ("name memory\nconv 4\nrelu 8\n", {"line": 1, "u": "name", "v": "memory"}),
         ("op\ttime_ms\nconv\t4\nrelu\t8\n", {"line": 1, "u": "op", "v": "time_ms"}),

@@ -112,8 +112,8 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
         kind = "pairs without any common name"
     if kind:
         remedy = 'sizes belong to nodes: --nodes FILE; if they are nodes, write them in double quotes: "u" "v"'
-        wrong = "the two columns are {kind!w}, like a table but not like a graph; {remedy!w}"
-        raise fault(source, wrong, kind=kind, remedy=remedy)
+        wrong = "the two columns are {found!w}, like a table but not like a graph; {remedy!w}"
+        raise fault(source, wrong, found=kind, remedy=remedy)
 
 
 def _kind(sources: Sequence[str], targets: Sequence[str]) -> str | None:

@@ -387,7 +387,7 @@ def _node_link_tables(record: Mapping[str, Any], source: str) -> Tables:
     for u, v, edge in _links(record, list(drawing.nodes), source):
         if u not in drawing.nodes or v not in drawing.nodes:
             unknown = u if u not in drawing.nodes else v
-            raise fault(source, "an edge has {unknown!r}, which is not a node; add it to `nodes`", unknown=unknown)
+            raise fault(source, "an edge has {lost!r}, which is not a node; add it to `nodes`", lost=unknown)
         if (u, v) not in seen:
             seen.add((u, v))
             drawing.edges.append((u, v, _record_of((key, x) for key, x in edge.items() if key not in _ENDS)))

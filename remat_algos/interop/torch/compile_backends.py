@@ -279,8 +279,8 @@ def reports() -> list[GraphReport]:
         parts = [part.with_remedy() for part in _latest[0].partitioner.parts.values()] if _latest else []
         unplanned = f"; it did not capture: {'; '.join(parts)}" if parts else ""
         raise GraphError(
-            'torch.compile has passed no graph to the backend "remat"; call the model first{unplanned!w}',
-            unplanned=unplanned,
+            'torch.compile has passed no graph to the backend "remat"; call the model first{left_out!w}',
+            left_out=unplanned,
         )
     return planned
 
