@@ -328,6 +328,20 @@ def test_the_list_of_solvers_leads_to_their_pages():
     assert sorted(linked) == [(solver.name, solver_page(solver.name)) for solver in SOLVERS]
 
 
+# theory
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, text in PAGES.items() if name[:7] == "theory/" and "\n## Exerc" in text]
+)
+def test_exercises_of_the_theory_have_a_kind_stars_and_an_answer(name):
+    kinds = r"\*\*(?:Predict|Construct|Prove|Implement)\*\* ★{1,3} \S"
+    exercises = PAGES[name].partition("\n## Exercises\n")[2]
+    for exercise in re.split(r"^\d\. ", exercises, flags=re.MULTILINE)[1:]:
+        assert re.match(kinds, exercise), exercise
+        assert ":tags: [hide-cell]" in exercise or ":::{admonition} Answer" in exercise, exercise
+
+
 # allocators
 
 
