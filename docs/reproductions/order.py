@@ -56,6 +56,12 @@ class OrderClaim:
     paper: Pairs | None = None
     some: bool = False
 
+    @property
+    def holds(self) -> bool:
+        """True if our figures agree on all networks, or on some if the paper claims no more."""
+        agree = [RELATIONS[self.relation](*pair) for pair in self.ours.values()]
+        return any(agree) if self.some else all(agree)
+
     def row(self) -> tuple[str, str, str | None, str]:
         """The claim, its place, and the verdicts by the paper's own figures and by ours."""
         return self.claim, self.where, None if self.paper is None else self.verdict(self.paper), self.verdict(self.ours)
@@ -81,9 +87,12 @@ class OrderClaim:
 
 
 def order_table(claims: Sequence[OrderClaim], note: str = "") -> Table:
-    """A row for each claim; the column of the paper's own figures is there if one claim has them."""
+    """A row for each claim, and a note with those that fail; with the paper's own figures if one claim has them."""
+    failed = [f"{claim.claim}: {claim.verdict(claim.ours)}" for claim in claims if not claim.holds]
+    count = f"{len(claims) - len(failed)} of {len(claims)} claims hold here"
+    note = f"{count}. {note}" if not failed else f"{count}. The others: {'; '.join(failed)}. {note}"
     rows: list[tuple[Any, ...]] = [claim.row() for claim in claims]
     heads = ["claim", "where", "paper's own figures", "ours"]
     if all(row[2] is None for row in rows):
         rows, heads = [(*row[:2], row[3]) for row in rows], [heads[0], heads[1], heads[3]]
-    return Table("order", "Claims of order between methods", dict.fromkeys(heads, str), rows, note)
+    return Table("order", "Claims of order between methods", dict.fromkeys(heads, str), rows, note.strip())

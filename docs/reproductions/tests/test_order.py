@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docs.reproductions.order import RELATIONS, OrderClaim, order_table
-from docs.reproductions.tests.quick_pages import committed
+from docs.reproductions.tests.quick_pages import PAGES, committed
 
 PAPERS = ("chen2016", "echo2020", "kumar2019", "kusumoto2019")
 VERDICT = r"holds on all \d+|(holds on (\d+) of (\d+); not on|holds: on (\d+) of (\d+),|holds|does not hold) .+"
@@ -52,6 +52,21 @@ def test_the_papers_own_figures_have_a_column_if_one_claim_has_them():
         (None, "holds (1 B against 2 B)"),
         ("does not hold (5 B against 4 B)", "holds (1 B against 2 B)"),
     ]
+
+
+def test_the_note_counts_the_claims_that_hold_and_names_the_others():
+    right, wrong = claim({"A": (1, 2)}), claim({"A": (1, 2), "B": (3, 3)})
+    assert order_table([right], "In bytes.").note == "1 of 1 claims hold here. In bytes."
+    note = order_table([right, wrong, replace(wrong, some=True)]).note
+    assert note == f"2 of 3 claims hold here. The others: {wrong.claim}: {wrong.row()[3]}."
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_note_of_a_page_is_about_the_rows_of_its_table(paper):
+    text = " ".join((PAGES / f"{paper}.md").read_text("utf-8").split())
+    rows = [row["ours"] for row in committed(paper, "order")]
+    holds = [verdict.startswith(("holds (", "holds on all", "holds: ")) for verdict in rows]
+    assert f"{sum(holds)} of {len(rows)} claims hold here" in text
 
 
 @pytest.mark.parametrize("paper", PAPERS)
