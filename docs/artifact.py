@@ -114,10 +114,10 @@ def measured_pages() -> tuple[str, ...]:
 
 
 ITEMS = (
-    reproduction("chen2016", "the memory of ResNets and of an LSTM under the plans of chen2016, beside its numbers"),
-    reproduction("echo2020", "footprints and overheads under the plans of echo2020, beside its numbers"),
-    reproduction("kumar2019", "peaks and lengths of the schedules of kumar2019, beside its numbers"),
-    reproduction("kusumoto2019", "seven networks under the strategies of kusumoto2019, beside its numbers"),
+    reproduction("chen2016", "the memory of ResNets and of an LSTM under the plans of chen2016, with its numbers"),
+    reproduction("echo2020", "footprints and overheads under the plans of echo2020, with its numbers"),
+    reproduction("kumar2019", "peaks and lengths of the schedules of kumar2019, with its numbers"),
+    reproduction("kusumoto2019", "seven networks under the strategies of kusumoto2019, with its numbers"),
     Item(
         "headlines",
         "the figures that the first page leads with, and its picture",
@@ -265,7 +265,7 @@ ITEMS = (
     ),
     Item(
         "torch_offload",
-        "the same with copies to the host",
+        "transformer blocks of PyTorch with copies to the host",
         "python -m tests.benchmarks.occasion torch_offload",
         ("docs/results/torch_offload.txt",),
         times=rf"(?m){OCCASION}|^seconds .*",
@@ -281,7 +281,7 @@ ITEMS = (
     ),
     Item(
         "torch_budget",
-        "plans beside those of PyTorch's planner, on the same graphs",
+        "plans compared with those of PyTorch's planner, on the same graphs",
         "python -m tests.benchmarks.torch_budget",
         ("docs/results/torch_budget.json", "docs/figures/torch_budget.svg", "tests/golden/torch/*"),
         times=rf"(?m){OCCASION}|{SECONDS}",
@@ -297,7 +297,7 @@ ITEMS = (
     ),
     Item(
         "torch_checkpoints",
-        "checkpoint plans of ten models: predicted and measured peaks, and overheads beside every_n_layers",
+        "checkpoint plans of ten models: predicted and measured peaks, and overheads compared with every_n_layers",
         "python -m tests.benchmarks.torch_checkpoints",
         ("docs/results/torch_checkpoints.txt",),
         times=rf"(?m){OCCASION}",
@@ -432,7 +432,7 @@ def compares(item: Item) -> str:
         return "rows"
     if not (item.files or item.pages or item.prints):
         return "exit code"
-    return "but for times" if item.times else "bytes"
+    return "except times" if item.times else "bytes"
 
 
 def titles() -> dict[str, str]:
