@@ -293,9 +293,14 @@ def layers():
     single = {call: rows[0] for call, (_, rows) in added.items() if len(rows) == 1}
     several = {call.partition("(")[0] for call in added.keys() - single.keys()}  # described below
     text = LAYERS + aligned_table(
-        ("call", "what it adds", *FIGURES),
+        ("call", "arguments", "what it adds", *FIGURES),
         [
-            (f"`{call}`", "" if call.partition("(")[0] in several else what(added[call][0]), *row[2:])
+            (
+                f"`{call.partition('(')[0]}`",
+                f"`({call.partition('(')[2]}`",
+                "" if call.partition("(")[0] in several else what(added[call][0]),
+                *row[2:],
+            )
             for call, row in single.items()
         ],
     )
