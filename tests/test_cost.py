@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from remat_algos.cost import calibration, tuning
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.cost.calibration import Library, Timings, calibrate, measure
-from remat_algos.cost.devices import DTYPES, Device, element_bytes, get_device, list_devices, tensor_bytes
+from remat_algos.cost.devices import DEVICES, DTYPES, Device, element_bytes, get_device, tensor_bytes
 from remat_algos.cost.links import Link
 from remat_algos.cost.node_costs import COSTS, DEFAULT_DEVICE, compute_costs, operator_costs
 from remat_algos.errors import ArgumentError, BackendError, GraphError
@@ -30,7 +30,6 @@ from tests import cuda_stub
 from tests.raising import raises
 
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text(encoding="utf-8")
-DEVICES = {device.name: device for device in list_devices()}
 SLOW = Device("slow", {"float32": 2e9, "float16": 8e9}, bandwidth=1e9, launch=1e-6, memory=1000)
 SMALL = Device("small", {"float32": 1e9}, bandwidth=1e9, launch=1e-6, memory=1000, multiprocessors=3, tile=2)
 counts = st.integers(0, 2**50)
@@ -365,7 +364,7 @@ def test_products_compute_whole_waves_by_hand(flops, moved, elements, roofline, 
 
 devices_with_tiles = st.builds(
     lambda device, multiprocessors, tile: replace(device, multiprocessors=multiprocessors, tile=tile),
-    st.sampled_from(list_devices()),
+    st.sampled_from([*DEVICES.values()]),
     st.integers(1, 200),
     st.integers(1, 300),
 )
@@ -648,10 +647,10 @@ def test_the_page_shows_every_device_as_it_is():
             f"{device.multiprocessors}",
             device.source,
         ]
-        for device in list_devices()
+        for device in DEVICES.values()
     ]
     assert rows("Devices") == wanted
-    assert all(d.flops.get("float8_e4m3") == d.flops.get("float8_e5m2") for d in list_devices())
+    assert all(d.flops.get("float8_e4m3") == d.flops.get("float8_e5m2") for d in DEVICES.values())
     assert f"{tuning.LAUNCH * 1e6:g} &micro;s" in PAGE
     assert f"the default is `{DEFAULT_DEVICE}`" in PAGE
 

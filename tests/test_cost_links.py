@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from remat_algos.cost import calibration, tuning
 from remat_algos.cost.calibration import Library, Timings, calibrate, measure
 from remat_algos.cost.devices import Device, get_device, get_link
-from remat_algos.cost.links import Link, list_links
+from remat_algos.cost.links import LINKS, Link
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
@@ -26,7 +26,6 @@ from tests import cuda_stub
 from tests.raising import raises
 from tests.test_cost import Machine, fake_cupy
 
-LINKS = {link.name: link for link in list_links()}
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text(encoding="utf-8")
 rates = st.floats(1e6, 1e13)
 latencies = st.floats(0, 1e-2)
@@ -358,8 +357,10 @@ def test_where_no_link_can_be_measured_there_is_none(small, monkeypatch):
 def test_the_page_shows_every_link_as_it_is():
     section = PAGE.partition("\n## Links\n")[2].partition("\n## ")[0]
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
-    described = [[link.name, f"{link.out / 1e9:g}", link.source] for link in list_links()]
+    described = [[link.name, f"{link.out / 1e9:g}", link.source] for link in LINKS.values()]
     assert [row for row in table if row[0] in LINKS] == described
-    assert all(link.out == link.into and link.latency == tuning.LATENCY and link.host is None for link in list_links())
+    assert all(
+        link.out == link.into and link.latency == tuning.LATENCY and link.host is None for link in LINKS.values()
+    )
     keys = {key for row in table for key in re.findall(r"^`(\w+)`|, `(\w+)`", row[0]) for key in key if key}
     assert keys == set(Link(1, 1).record())

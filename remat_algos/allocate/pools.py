@@ -118,11 +118,6 @@ class PoolUse:
         return np.max([run.reserved for run in self.runs], axis=0)
 
     @property
-    def least_reserved(self) -> Int64:
-        """int64[m]: bytes reserved on the device during each step, minimum over the runs."""
-        return np.min([run.reserved for run in self.runs], axis=0)
-
-    @property
     def peak_used(self) -> int:
         """Maximum bytes allocated at a step."""
         return max(int(run.used.max(initial=0)) for run in self.runs)

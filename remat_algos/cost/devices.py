@@ -249,17 +249,12 @@ def _of_row(row: str) -> Device:
     )
 
 
-_DEVICES = {device.name: device for device in map(_of_row, _TABLE.strip().splitlines())}
-
-
-def list_devices() -> list[Device]:
-    """Return the devices of the table, as docs/costs.md shows them."""
-    return list(_DEVICES.values())
+DEVICES = {device.name: device for device in map(_of_row, _TABLE.strip().splitlines())}
 
 
 def named_device(name: str) -> Device | None:
     """Return the device of the table by any spelling of its name: "a100-80gb" is "A100 80GB"."""
-    return next((device for known, device in _DEVICES.items() if plain_name(known) == plain_name(name)), None)
+    return next((device for known, device in DEVICES.items() if plain_name(known) == plain_name(name)), None)
 
 
 def get_device(name_or_path: str | os.PathLike[str]) -> Device:
@@ -270,7 +265,7 @@ def get_device(name_or_path: str | os.PathLike[str]) -> Device:
     if known is not None:
         return known
     if named and not text.endswith(".json") and os.sep not in text and not os.path.isfile(text):
-        raise unknown_name("device", text, _DEVICES)
+        raise unknown_name("device", text, DEVICES)
     return _read(Path(text))
 
 

@@ -159,7 +159,7 @@ class Link:
             return _of_record(link)
         if not isinstance(link, str):
             raise GraphError("link is {link!r}; give {forms!w}", link=link, forms=FORMS)
-        named = next((known for name, known in _LINKS.items() if plain_name(name) == plain_name(link)), None)
+        named = next((known for name, known in LINKS.items() if plain_name(name) == plain_name(link)), None)
         if named is not None:
             return named
         if "/" not in link:
@@ -411,10 +411,5 @@ def _of_row(row: str) -> Link:
     return Link(float(rate) * 1e9, float(rate) * 1e9, name=name, source=source)
 
 
-_LINKS = {link.name: link for link in map(_of_row, _TABLE.strip().splitlines())}
-FORMS = f"{', '.join(_LINKS)}, or rates such as 50GB/s, or 50GB/s,25GB/s for out and into"
-
-
-def list_links() -> list[Link]:
-    """Return the links of the table, as docs/costs.md shows them."""
-    return list(_LINKS.values())
+LINKS = {link.name: link for link in map(_of_row, _TABLE.strip().splitlines())}
+FORMS = f"{', '.join(LINKS)}, or rates such as 50GB/s, or 50GB/s,25GB/s for out and into"

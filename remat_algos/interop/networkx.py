@@ -1,4 +1,4 @@
-"""Conversion of graphs, plans, undirected graphs and tree decompositions from and to networkx."""
+"""Conversion of graphs and plans from and to networkx."""
 
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -15,8 +15,6 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.structure.decompositions import TreeDecomposition
-from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.wording import did_you_mean, quoted
 
 # A networkx node with one of these attributes represents no node of the graph, so it needs no size or cost.
@@ -258,64 +256,3 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
 def _number(entry: Any) -> Any:
     """Convert a Decimal to float; return any other value unchanged."""
     return float(entry) if isinstance(entry, Decimal) else entry
-
-
-def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
-    """Convert a networkx graph without directions, loops and parallel edges; return the vertices in id order too."""
-    vertices = list(graph.nodes)
-    place = {vertex: i for i, vertex in enumerate(vertices)}
-    edges = [(place[u], place[v]) for u, v in graph.edges()]
-    return UndirectedGraph.from_edges(len(vertices), edges), vertices
-
-
-def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None = None) -> Any:
-    """Return the tree as a networkx Graph whose nodes are the bags: frozensets of `vertices`, by default of ids.
-
-    Equal bags would become the same node, so they raise GraphError; `TreeDecomposition.reduce` removes them.
-    """
-    networkx = require("networkx", "graphs")
-    if vertices is not None:
-        decomposition.check_vertices(len(vertices))
-    bags: dict[frozenset[Any], int] = {}
-    for i in range(decomposition.n_bags):
-        bag = frozenset(v if vertices is None else vertices[v] for v in decomposition.bag(i))
-        if bag in bags:
-            raise GraphError(
-                "bags {bags} and {i} are equal and would become one node in networkx; use decomposition.reduce()",
-                bags=bags[bag],
-                i=i,
-            )
-        bags[bag] = i
-    tree, nodes = networkx.Graph(), list(bags)
-    tree.add_nodes_from(nodes)
-    tree.add_edges_from((nodes[i], nodes[j]) for i, j in decomposition.edges().tolist())
-    return tree
-
-
-def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None) -> TreeDecomposition:
-    """Return the decomposition of a networkx tree whose nodes are bags, such as a result of its treewidth_* functions.
-
-    Bags keep the order of the nodes. `vertices` lists the graph's vertices in id order, as `undirected_from_networkx`
-    returns them; without it the bags must contain ids.
-    """
-    places = None if vertices is None else {vertex: i for i, vertex in enumerate(vertices)}
-    nodes = list(tree.nodes)
-    row = {node: i for i, node in enumerate(nodes)}
-    edges = [(row[i], row[j]) for i, j in tree.edges()]
-    return TreeDecomposition.from_bags([_bag(node, places) for node in nodes], edges)
-
-
-def _bag(node: Any, places: dict[Any, int] | None) -> list[int]:
-    if not isinstance(node, frozenset | tuple):
-        raise GraphError("the tree has the node {node!r}, expected frozensets of vertices", node=node)
-    for vertex in node:
-        if places is None and not (hasattr(vertex, "__index__") and vertex >= 0):
-            raise GraphError(
-                "a bag has {vertex!r}, expected vertex numbers from 0; if vertices have names, list them in `vertices`",
-                vertex=vertex,
-            )
-        if places is not None and vertex not in places:
-            raise GraphError(
-                "a bag has {vertex!r}, which is not in `vertices`; is it from another graph?", vertex=vertex
-            )
-    return list(node) if places is None else [places[vertex] for vertex in node]
