@@ -185,10 +185,6 @@ are 0:4 and 3:5; move one of them, or leave its offset free
     def places(self, simulation: Simulation) -> Int64:
         """int64[k]: index in this table of each buffer of a schedule; AllocationError if they do not match.
 
-        Parameters
-        ----------
-        simulation : Simulation
-
         Examples
         --------
         >>> from remat_algos.ir.graph import ComputationGraph

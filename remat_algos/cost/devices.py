@@ -155,14 +155,6 @@ class Device(Result):
         A type without its own rate has that of float32, and float8 that of float16 if there is one. This would be too
         high for float64 on GPUs, so the table has a rate for it.
 
-        Parameters
-        ----------
-        dtype : str
-
-        Returns
-        -------
-        float
-
         Raises
         ------
         GraphError

@@ -137,10 +137,6 @@ class Link:
         share : float or str, optional
             Share of the rates that plans use, instead of the link's own.
 
-        Returns
-        -------
-        Link
-
         Raises
         ------
         GraphError

@@ -271,10 +271,6 @@ class Plan(Result):
         semantics : {"eager", "graph"}
             What is recomputed in a block: all operators that are not saved, or only those that gradients need.
 
-        Returns
-        -------
-        Policy
-
         Raises
         ------
         PlanError

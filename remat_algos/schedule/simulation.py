@@ -287,10 +287,6 @@ class Simulation:
         A step reads the newest instance of a value; for an output, it reads the first, which stays live to the end and
         is never freed. Later instances of an output are never read, and are freed after their own step.
 
-        Yields
-        ------
-        Step
-
         Examples
         --------
         >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])

@@ -94,14 +94,6 @@ class TreeDecomposition(Bags):
         The parent of a bag is the bag of the other vertex in it that is eliminated first. Further roots become children
         of the first root.
 
-        Parameters
-        ----------
-        elimination : Elimination
-
-        Returns
-        -------
-        TreeDecomposition
-
         Examples
         --------
         >>> from remat_algos.structure.elimination import elimination_of
@@ -120,15 +112,6 @@ class TreeDecomposition(Bags):
     @checked_arguments
     def from_bags(cls, bags: Iterable[Iterable[int]], edges: Iterable[tuple[int, int]]) -> TreeDecomposition:
         """Return the tree of these bags, with edges as pairs of indices into the list of bags; bag 0 is the root.
-
-        Parameters
-        ----------
-        bags : iterable of iterables of int
-        edges : iterable of pairs of int
-
-        Returns
-        -------
-        TreeDecomposition
 
         Raises
         ------
@@ -172,10 +155,6 @@ class TreeDecomposition(Bags):
         (i) Each vertex is in a bag. (ii) The ends of each edge share a bag. (iii) The bags that contain a vertex are
         connected in the tree.
 
-        Parameters
-        ----------
-        graph : UndirectedGraph
-
         Raises
         ------
         GraphError
@@ -216,10 +195,6 @@ class TreeDecomposition(Bags):
         """Remove bags that are subsets of a neighbour; the width is unchanged, and at most one bag per vertex remains.
 
         The remaining bags keep their order; at least one remains.
-
-        Returns
-        -------
-        TreeDecomposition
 
         References
         ----------
@@ -331,15 +306,6 @@ class PathDecomposition(Bags):
 
         Bags that are subsets of a neighbour are removed. The width is the largest boundary, that is, the maximum number
         of placed vertices with unplaced neighbours (the vertex separation).
-
-        Parameters
-        ----------
-        graph : UndirectedGraph
-        layout : int32[n]
-
-        Returns
-        -------
-        PathDecomposition
 
         Raises
         ------

@@ -57,11 +57,6 @@ class UndirectedGraph:
     def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]] | ArrayLike) -> "UndirectedGraph":
         """Make a graph from pairs in either direction; loops and duplicates are dropped.
 
-        Parameters
-        ----------
-        n_vertices : int
-        edges : pairs of int
-
         Raises
         ------
         GraphError
@@ -92,10 +87,6 @@ class UndirectedGraph:
     @checked_arguments
     def of(cls, graph: ComputationGraph) -> "UndirectedGraph":
         """Return the underlying undirected graph: nodes are adjacent if one reads a value of the other.
-
-        Parameters
-        ----------
-        graph : ComputationGraph
 
         Examples
         --------

@@ -169,10 +169,6 @@ class LowerSets:
     def terms(self, graph: ComputationGraph) -> Int64:
         """Terms of formula (2), one row per block.
 
-        Parameters
-        ----------
-        graph : ComputationGraph
-
         Returns
         -------
         int64[k, 4]

@@ -139,10 +139,6 @@ class SeparatorTree:
         memory : int64[n]
             Bytes of each vertex of the graph.
 
-        Returns
-        -------
-        SeparatorTree
-
         Raises
         ------
         GraphError

@@ -168,10 +168,6 @@ class GraphReport(Result):
             Training step, as for `measure_peak`; called once under the profiler.
         known : iterable of torch.Tensor
             CPU tensors that exist before the step.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
         """
         from matplotlib import pyplot
 
