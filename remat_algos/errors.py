@@ -35,12 +35,7 @@ def __dir__() -> list[str]:
 class Sentence(Exception):
     """Base of errors and warnings: a sentence from a template and fields, which programs can read.
 
-    Parameters
-    ----------
-    template : str
-        A format string; `remat_algos.wording.sentence` describes the conversions of fields.
-    **fields
-        Values of the template's fields, not shortened.
+    `remat_algos.wording.sentence` describes the conversions of fields in the template; the fields are not shortened.
     """
 
     template: str

@@ -42,31 +42,17 @@ class Blocks:
     the operators that a policy saves. Eager PyTorch recomputes all other operators before the first gradient of the
     block, up to the last tensor that autograd saves in it.
 
-    Parameters
-    ----------
-    names : tuple of str
-        Module paths.
-    members : tuple of int32[k]
-        Forward nodes, ascending.
-    kinds : int32[b]
-        Number of each block's kind. Blocks of one kind have equal operations, bytes, costs and reads.
-    rerun_end : int32[b]
-        Node id; members from it on are not recomputed.
-    inputs : tuple of int32[i]
-        Values to which the closure of a checkpoint refers.
-    trigger : int32[b]
-        Backward node before which the block is recomputed; -1 if no gradient needs it.
-    release : int32[b]
-        Backward node after which the checkpoint frees its inputs and unread saved outputs; -1 if `trigger` is -1.
-    draws : int32[d]
-        Members that draw random numbers.
-    fixed : int32[f]
-        Members that a policy must not save, such as those whose values later members change in place.
-    refusals : mapping of int to str
-        Blocks that can only be kept, each with the reason.
+    names : module paths
+    members : forward nodes, ascending
+    kinds : number of each block's kind; blocks of one kind have equal operations, bytes, costs and reads
+    rerun_end : node id; members from it on are not recomputed
+    inputs : values to which the closure of a checkpoint refers
+    trigger : backward node before which the block is recomputed; -1 if no gradient needs it
+    release : backward node after which the checkpoint frees its inputs and unread saved outputs; -1 if `trigger` is -1
+    draws : members that draw random numbers
+    fixed : members that a policy must not save, such as those whose values later members change in place
+    refusals : blocks that can only be kept, each with the reason
 
-    Examples
-    --------
     >>> import remat_algos as ra
     >>> graph = ra.differentiate("model:llama_7b?depth=2")
     >>> blocks = Blocks.of(graph, "layers.*")
@@ -115,18 +101,9 @@ class Blocks:
     def of(cls, graph: ComputationGraph, pattern: str | Sequence[str]) -> Blocks:
         """Return the blocks of a graph whose node names are dotted paths.
 
-        Parameters
-        ----------
-        graph : ComputationGraph
-        pattern : str or sequence of str
-            A module path such as "layers.*", where `*` is one part of a name; several paths, as a sequence or separated
-            by commas, for models with several stacks.
-
-        Raises
-        ------
-        PlanError
-            If the pattern matches nothing, blocks overlap, or a node outside of a block is on a path between two of
-            its members.
+        `pattern` is a module path such as "layers.*", where `*` is one part of a name; several paths, as a sequence or
+        separated by commas, are for models with several stacks. PlanError if the pattern matches nothing, blocks
+        overlap, or a node outside of a block is on a path between two of its members.
         """
         texts = [pattern] if isinstance(pattern, str) else as_list(pattern, "pattern")
         patterns = [part.strip() for text in texts for part in str(text).split(",")]

@@ -58,20 +58,12 @@ Price = Callable[[list[Call | None]], tuple[Int64, Int64, str]]
 class Captured(Result):
     """A joint graph, prepared by `tidy`, and its computation graph.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-        Parameters, buffers and inputs are residents; the boundary node computes the gradients of the model's outputs.
-    module : torch.fx.GraphModule or None
-        The joint graph. It is None in an unpickled copy, which can be planned but not lowered.
-    operators : tuple of (torch.fx.Node or None)
-        Operator of each node of `graph`; None for the boundary of forward and backward, which has no operator.
-    tensors : tuple of tuple of torch.fx.Node
-        For each value of `graph`, the FX results that are stored in it.
-    bases : mapping of torch.fx.Node to tuple of int
-        For each FX result, including views, the values of `graph` in which it is stored; residents are omitted.
-    num_forward : int
-        Number of outputs of the forward part.
+    graph : parameters, buffers and inputs are residents; gradients from outside are values of the boundary
+    module : the joint graph; None in an unpickled copy, which can be planned but not lowered
+    operators : the operator of each node; None for the boundary of forward and backward, which runs nothing
+    tensors : for each value of `graph`, the results stored in it
+    bases : for each result, views included, the values in which it is stored, except residents
+    num_forward : number of outputs of the forward part
     """
 
     graph: ComputationGraph

@@ -72,18 +72,8 @@ class TorchBackend:
 class InductorPartitioner(CustomPartitioner):
     """A partitioner for inductor's option `custom_partitioner_fn`.
 
-    Random operators are not recomputed, because inductor has its own generators. Graphs that write into their inputs
-    are refused.
-
-    Parameters
-    ----------
-    budget, **options
-        As for `backend`; `rng` is "once".
-
-    Attributes
-    ----------
-    reports : list of GraphReport
-        Reports on the plans; peaks with inductor differ.
+    Random operators run once: inductor has its own generators. Graphs that write into their inputs are refused. The
+    arguments are those of `backend`, where `rng` is "once".
     """
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
@@ -95,7 +85,7 @@ class InductorPartitioner(CustomPartitioner):
 
     @property
     def reports(self) -> list[GraphReport]:
-        """Reports on the plans."""
+        """The reports on the plans; inductor's own peaks differ."""
         return self.partitioner.reports
 
     def __call__(

@@ -24,23 +24,7 @@ UNCHECKED = "saved_tensor_with_no_vc_check"
 def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> fx.GraphModule:
     """Lower a schedule of a captured model to one straight-line module, forward and backward, for study and tests.
 
-    Parameters
-    ----------
-    captured : Captured
-    schedule : Simulation, Schedule or sequence of int
-        Schedule of `captured.graph`.
-
-    Returns
-    -------
-    torch.fx.GraphModule
-        Module from the inputs of the joint graph to its outputs, in their order.
-
-    Raises
-    ------
-    ScheduleError
-        If the schedule is not for this graph.
-    PlanError
-        If the captured model was unpickled.
+    It maps the inputs of the joint graph to its outputs, in their order.
     """
     module, simulation = _checked(captured, schedule)
     writer, steps = _Lowering(captured, simulation), list(simulation.steps())

@@ -23,14 +23,9 @@ Region = tuple[int, ...]
 class References:
     """Two reference schedules of a captured graph.
 
-    Parameters
-    ----------
-    one_pass : Simulation
-        One pass in the graph's order or in that of a beam search, whichever has the lower peak. A budget that is a
-        share refers to this peak.
-    today : Simulation or None
-        The schedule of the model's own `torch.utils.checkpoint`: each region is recomputed once, as far as gradients
-        need it. None if the model has no such region.
+    `one_pass` is the order of the graph or of a beam search, whichever has the lower peak; shares refer to it. `today`
+    is the schedule of `torch.utils.checkpoint` in the model: each region reruns once, as far as gradients need it; None
+    if the model has no such region.
     """
 
     one_pass: Simulation

@@ -21,18 +21,10 @@ from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes
 
 @dataclass(frozen=True, slots=True)
 class ModuleRow:
-    """Figures of one submodule.
+    """One submodule, named as in `named_modules`; the name is empty for calls by the model itself.
 
-    Parameters
-    ----------
-    name : str
-        Name in `named_modules`; "" for operators that the model itself calls.
-    saved, freed : int
-        Bytes that it saves for the backward part under the plan, and the reduction relative to one pass.
-    recomputed : int
-        Bytes of recomputed values.
-    compute : int
-        Cost of the recomputation, in the unit of the graph.
+    `saved` and `freed` are the bytes that it leaves to the backward part under the plan, and their reduction relative
+    to one pass; `recomputed` are bytes, and `compute` the cost of the recomputation in the unit of the graph.
     """
 
     name: str
@@ -44,14 +36,7 @@ class ModuleRow:
 
 @dataclass(frozen=True, slots=True)
 class ModuleTable(Result):
-    """Table of submodules, ordered by recomputation cost per freed byte.
-
-    Parameters
-    ----------
-    modules : tuple of ModuleRow
-    one_pass : int
-        Compute of one pass; overheads are shares of it.
-    """
+    """Table of submodules, the cheapest per byte first; overheads are relative to the compute of one pass."""
 
     modules: tuple[ModuleRow, ...]
     one_pass: int
@@ -105,29 +90,18 @@ class ModuleTable(Result):
 class GraphReport(Result):
     """Report on the plan of one graph.
 
-    Parameters
-    ----------
-    plan : Plan
-        The plan, with its graph and simulation.
-    references : References
-        Schedules to compare the plan with.
-    replayed : int
-        Number of recomputations of random operators.
-    capturing, planning, lowering : float
-        Time in seconds.
-    place : (int, int)
-        Number of the Python frame, and of the part into which DDP splits it. Graphs of one call of the model have
-        increasing pairs; graphs with equal pairs are for different shapes.
-    saved : int
-        Bytes that are live from the forward to the backward part, including outputs.
-    beside : int
-        Bytes of optimizer states and of accumulated gradients, if requested.
-    whole : int
-        Upper limit in bytes on the joint peak of the graphs planned up to now, without residents; with DDP's gradient
-        buckets, which are created again in the second step, and FSDP2's gathered parameters.
-    graph_breaks : tuple of str
-        Parts of the model that torch.compile has not captured up to now, so they run outside every plan: a line or
-        function each, with PyTorch's reason.
+    references : schedules that the plan is compared with
+    replayed : runs of random operators beyond their first
+    capturing, planning, lowering : seconds
+    place : frame and part; graphs of one call of the model have rising pairs, those into which DDP splits a frame
+        rising parts; equal pairs are for other shapes
+    saved : bytes that stay from the forward part to the backward part, outputs included
+    beside : bytes of the optimizer's states and of gradients of an earlier step, if the request names them
+    whole : bytes that this graph and those of other pairs so far reach together, without residents: a bound for the
+        captured graphs. In DDP with the gradient buckets, which are made again in the second step; in FSDP2 with the
+        parameters that are gathered
+    graph_breaks : parts of the model so far that torch.compile leaves out, each a line or function with PyTorch's
+        reason; they run outside every plan
     """
 
     plan: Plan
@@ -162,12 +136,7 @@ class GraphReport(Result):
     def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
         """Draw the live memory of the plan, and next to it the measured allocations of a training step on the CPU.
 
-        Parameters
-        ----------
-        step : callable, optional
-            Training step, as for `measure_peak`; called once under the profiler.
-        known : iterable of torch.Tensor
-            CPU tensors that exist before the step.
+        `step` is called once under the profiler, as by `measure_peak`; `known` are CPU tensors that exist before it.
         """
         from matplotlib import pyplot
 

@@ -34,17 +34,9 @@ Trial = tuple[tuple[str, ...], Blocks, Sequence[str], Bool]
 class RuntimeSetting:
     """The cheapest setting of another runtime within the budget of a plan.
 
-    Parameters
-    ----------
-    runtime : str
-    arguments : tuple of str
-        Selectors, flags or names.
-    peak_memory : int
-        Simulated peak in bytes, including states of the random generator if the runtime saves them.
-    overhead : int or float
-        Cost beyond one pass, in the unit of the plan.
-    share : str
-        The overhead as a share of one pass.
+    `arguments` are selectors, flags or names. `peak_memory` are simulated bytes, counted as for the plan, with the
+    states of the random generator if the runtime stashes them. `overhead` is the cost beyond one pass, in the unit of
+    the plan, and `share` the same as a share of one pass.
     """
 
     runtime: str

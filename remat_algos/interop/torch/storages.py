@@ -26,13 +26,9 @@ from remat_algos.interop.torch.stable_names import (
 class Peaks:
     """Peaks of a call, in addition to the bytes that exist before it.
 
-    Parameters
-    ----------
-    storages : int or None
-        Peak of tensor storages, without workspaces of operators and states of generators. None for code compiled by
-        torch.compile, which would run uncompiled while storages are counted.
-    allocator : int
-        Peak of all bytes requested from the allocator.
+    `storages` is the peak of tensor storages, without workspaces of operators and states of generators; None for code
+    of torch.compile, which would run uncompiled while storages are counted. `allocator` is the peak of all bytes
+    requested from the allocator.
     """
 
     storages: int | None
