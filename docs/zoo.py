@@ -217,9 +217,9 @@ def options(documented):
             texts[names] = []
         elif line.strip() and names:
             texts[names].append(line.strip())
-    rows = [(", ".join(f"`{name}`" for name in names), " ".join(text)) for names, text in texts.items() if text]
-    plain = {name for names, text in texts.items() if not text for name in names}
-    assert plain <= set(WORDS), plain
+    rows = [(", ".join(f"`{name}`" for name in names), " ".join(text)) for names, text in texts.items()]
+    described = {name for names in texts for name in names}
+    assert set(inspect.signature(documented).parameters) - described - {"net"} <= set(WORDS)
     return linked("\n".join(f"- {names}: {text}" for names, text in rows)) + "\n\n" if rows else ""
 
 

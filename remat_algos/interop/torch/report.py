@@ -21,10 +21,10 @@ from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes
 
 @dataclass(frozen=True, slots=True)
 class ModuleRow:
-    """One submodule, named as in `named_modules`; the name is empty for calls by the model itself.
+    """Figures of one submodule, named as in `named_modules`; "" for operators that the model itself calls.
 
-    `saved` and `freed` are the bytes that it leaves to the backward part under the plan, and their reduction relative
-    to one pass; `recomputed` are bytes, and `compute` the cost of the recomputation in the unit of the graph.
+    `saved` and `freed` are the bytes that it saves for the backward part under the plan, and the reduction relative to
+    one pass; `recomputed` are the bytes of recomputed values, and `compute` their cost in the unit of the graph.
     """
 
     name: str
@@ -90,18 +90,17 @@ class ModuleTable(Result):
 class GraphReport(Result):
     """Report on the plan of one graph.
 
-    references : schedules that the plan is compared with
-    replayed : runs of random operators beyond their first
-    capturing, planning, lowering : seconds
-    place : frame and part; graphs of one call of the model have rising pairs, those into which DDP splits a frame
-        rising parts; equal pairs are for other shapes
-    saved : bytes that stay from the forward part to the backward part, outputs included
-    beside : bytes of the optimizer's states and of gradients of an earlier step, if the request names them
-    whole : bytes that this graph and those of other pairs so far reach together, without residents: a bound for the
-        captured graphs. In DDP with the gradient buckets, which are made again in the second step; in FSDP2 with the
-        parameters that are gathered
-    graph_breaks : parts of the model so far that torch.compile leaves out, each a line or function with PyTorch's
-        reason; they run outside every plan
+    references : schedules to compare the plan with
+    replayed : number of recomputations of random operators
+    capturing, planning, lowering : time in seconds
+    place : number of the Python frame, and of the part into which DDP splits it. Graphs of one call of the model have
+        increasing pairs; graphs with equal pairs are for different shapes
+    saved : bytes that are live from the forward to the backward part, including outputs
+    beside : bytes of optimizer states and of accumulated gradients, if requested
+    whole : upper limit in bytes on the joint peak of the graphs planned up to now, without residents; with DDP's
+        gradient buckets, which are created again in the second step, and FSDP2's gathered parameters
+    graph_breaks : parts of the model that torch.compile has not captured up to now, so they run outside every plan: a
+        line or function each, with PyTorch's reason
     """
 
     plan: Plan

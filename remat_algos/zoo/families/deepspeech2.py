@@ -53,13 +53,11 @@ def deepspeech2(
 
     Parameters
     ----------
-    batch : int
     sequence : int
         Number of frames of the spectrogram, with 161 frequencies each; the first convolution has stride 2 over frames.
         The transcript has one label per eight frames.
     depth : int
         Number of recurrent layers.
-    width : int
     convolutions : int
         Number of convolutions over frequency and time, 1 to 3.
     flat : bool

@@ -38,7 +38,6 @@ def densenet(
 
     Parameters
     ----------
-    batch, image, classes : int
     depth : int
         Number of convolutions in sequence plus the linear layer: 121, 161, 169, 201 or 264.
     stages : tuple of int, optional

@@ -51,7 +51,6 @@ def diffusion_unet(
 
     Parameters
     ----------
-    batch, image : int
     channels : int
         Channels of the image (or its latent) and of the predicted noise.
     depth : int
@@ -62,12 +61,10 @@ def diffusion_unet(
         Multiples of the width, one per level; the image is halved between levels. None: a single level.
     attended : tuple of int, optional
         Downsampling factors of the levels with attention. None: attention only in the middle.
-    heads : int
     sequence : int
         Number of tokens of the text; 0 for no text.
     context : int
         Length of a token's vector.
-    fused : bool
     dropout_layers : bool
         Dropout in the residual blocks.
     """

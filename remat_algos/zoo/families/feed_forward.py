@@ -14,7 +14,6 @@ def feed_forward(net: Layers, *, batch: int = 128, depth: int = 100, width: int 
 
     Parameters
     ----------
-    batch : int
     depth : int
         Number of hidden layers, each with a ReLU.
     width : int

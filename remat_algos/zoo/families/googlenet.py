@@ -46,7 +46,6 @@ def googlenet(
 
     Parameters
     ----------
-    batch, classes : int
     image : int
         Side in pixels: at least 79, or 47 without the auxiliary classifiers.
     width : int

@@ -35,10 +35,8 @@ def gpt2(
 
     Parameters
     ----------
-    batch, sequence, depth, width, heads, words : int
     positions : int
         Number of positions with an embedding.
-    fused : bool
     """
     if sequence > positions:
         raise net.fault(

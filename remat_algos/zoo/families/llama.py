@@ -36,13 +36,10 @@ def llama(
 
     Parameters
     ----------
-    batch, sequence, depth, width, heads : int
-    kv_heads : int, optional
     inner : int, optional
         Length of the SwiGLU layer; by default 8/3 of the width, rounded up to a multiple of 256.
     words : int
         Size of the vocabulary; the output matrix is not shared with the embedding.
-    fused : bool
     """
     inner = inner or -(-8 * width // 3 // INNER_MULTIPLE) * INNER_MULTIPLE
     mask = None if fused else net.input("mask", (sequence, sequence), "bool")

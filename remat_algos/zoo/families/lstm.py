@@ -56,10 +56,6 @@ def lstm(
 
     The defaults are those of chen2016, section 5.3: speech with 50 features and one class per step. The loss of each
     step is added to the losses of earlier steps. A cell has one bias; some frameworks have two.
-
-    Parameters
-    ----------
-    batch, steps, depth, width, features, classes : int
     """
     stack = Stack.of(net, "lstm", features, (batch, width), depth)
     scores = [net.parameter("classifier.weight", (classes, width)), net.parameter("classifier.bias", (classes,))]

@@ -32,8 +32,6 @@ def mixture_of_experts(
 
     Parameters
     ----------
-    batch, sequence, depth, width, heads : int
-    kv_heads : int, optional
     inner : int
         Length of an expert's SwiGLU layer.
     experts : int
@@ -42,8 +40,6 @@ def mixture_of_experts(
         Number of experts per word.
     capacity : int
         Maximum number of words per expert, in percent of an equal share; Mixtral's losses make shares equal.
-    words : int
-    fused : bool
     """
     mask = None if fused else net.input("mask", (sequence, sequence), "bool")
     x = net.embedding(net.input("tokens", (batch, sequence), "int64"), words, width, name="embed_tokens")

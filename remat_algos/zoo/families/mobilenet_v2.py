@@ -27,7 +27,6 @@ def mobilenet_v2(
 
     Parameters
     ----------
-    batch, image, classes : int
     stages : tuple of int
         Number of blocks in each of the seven stages.
     width : int

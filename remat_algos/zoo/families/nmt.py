@@ -30,7 +30,6 @@ def nmt(
 
     Parameters
     ----------
-    batch : int
     steps : int
         Number of words of a source sentence, and of a target sentence.
     depth : int

@@ -26,7 +26,6 @@ def pspnet(
 
     Parameters
     ----------
-    batch, image : int
     depth : int
         Number of layers of the ResNet: 3 n + 32, for four stages of 3, 4, n and 3 blocks.
     width : int

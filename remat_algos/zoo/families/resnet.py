@@ -53,7 +53,6 @@ def resnet(
 
     Parameters
     ----------
-    batch, image, classes : int
     depth : int
         Number of convolutions in sequence plus the linear layer: 2 more than the blocks have. The first and the last of
         four stages have up to 3 blocks, and the others are distributed 2 : 3 over the second and third: 50 is

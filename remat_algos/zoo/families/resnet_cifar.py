@@ -36,7 +36,6 @@ def resnet_cifar(
 
     Parameters
     ----------
-    batch, image, classes : int
     depth : int
         6 n + 2, or 9 n + 2 with bottlenecks, for n blocks per stage.
     stages : tuple of int, optional

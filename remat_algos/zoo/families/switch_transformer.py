@@ -33,19 +33,16 @@ def switch_transformer(
 
     Parameters
     ----------
-    batch : int
     sequence : int
         Number of words of a source text, and of a target text.
     depth : int
         Number of layers of the encoder, and of the decoder.
-    width, heads : int
     inner : int
         Length of the hidden layer, also in an expert.
     experts : int
         Number of experts in every second layer.
     capacity : int
         Maximum number of words per expert, in percent of an equal share.
-    words : int
     """
     shared = net.parameter("shared.weight", (words, width))
     balances: list[Tensor] = []

@@ -32,17 +32,14 @@ def transformer(
 
     Parameters
     ----------
-    batch : int
     sequence : int
         Number of words of a source sentence, and of a target sentence.
     depth : int
         Number of layers of the encoder, and of the decoder.
-    width, heads : int
     inner : int, optional
         Length of the hidden layer of the feed-forward sublayer; by default four times the width.
     words : int
         Size of the vocabulary of both languages together.
-    fused : bool
     """
     inner = inner or 4 * width
     shared = net.parameter("embedding.weight", (words, width))

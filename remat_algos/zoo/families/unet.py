@@ -24,7 +24,6 @@ def unet(
 
     Parameters
     ----------
-    batch, image : int
     depth : int
         Number of times that the image is halved; the two lowest levels have dropout.
     width : int

@@ -38,7 +38,6 @@ def vgg(
 
     Parameters
     ----------
-    batch, image, classes : int
     depth : int
         Number of convolutions and linear layers: 11, or 13, 16, 19 and so on, where stages have 2, 2, k, k and k
         convolutions.

@@ -37,13 +37,10 @@ def vit(
 
     Parameters
     ----------
-    batch, image : int
     patch : int
         Side of a patch; it must divide the image.
     depth, width, heads : int
         Number of blocks, length of a token, number of attention heads; a block's hidden layer has length 4 x width.
-    classes : int
-    fused : bool
     dropout_layers : bool
         Dropout after positions, attention and linear layers; in torchvision its rate is 0.
     """
