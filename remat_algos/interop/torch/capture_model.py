@@ -56,13 +56,14 @@ Price = Callable[[list[Call | None]], tuple[Int64, Int64, str]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Captured(Result):
-    """A joint graph, prepared by `tidy`, and its computation graph.
+    """A tidy joint graph and its computation graph.
 
-    graph : parameters, buffers and inputs are residents; gradients from outside are values of the boundary
+    graph : parameters, buffers and inputs are residents; the boundary node computes the gradients of the model's
+        outputs
     module : the joint graph; None in an unpickled copy, which can be planned but not lowered
-    operators : the operator of each node; None for the boundary of forward and backward, which runs nothing
-    tensors : for each value of `graph`, the results stored in it
-    bases : for each result, views included, the values in which it is stored, except residents
+    operators : operator of each node; None for the boundary of forward and backward, which has no operator
+    tensors : for each value, the FX results that are stored in it
+    bases : for each FX result, including views, the values in which it is stored; residents are omitted
     num_forward : number of outputs of the forward part
     """
 

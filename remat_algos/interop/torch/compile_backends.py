@@ -70,10 +70,10 @@ class TorchBackend:
 
 
 class InductorPartitioner(CustomPartitioner):
-    """A partitioner for inductor's option `custom_partitioner_fn`.
+    """A partitioner for inductor: its configuration's `custom_partitioner_fn`.
 
-    Random operators run once: inductor has its own generators. Graphs that write into their inputs are refused. The
-    arguments are those of `backend`, where `rng` is "once".
+    Random operators are not recomputed, because inductor has its own generators. Graphs that write into their inputs
+    are refused. The arguments are those of `backend`, where `rng` is "once".
     """
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
@@ -85,7 +85,7 @@ class InductorPartitioner(CustomPartitioner):
 
     @property
     def reports(self) -> list[GraphReport]:
-        """The reports on the plans; inductor's own peaks differ."""
+        """Reports on the plans; peaks with inductor differ."""
         return self.partitioner.reports
 
     def __call__(

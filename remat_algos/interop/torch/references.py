@@ -21,11 +21,11 @@ Region = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Two reference schedules of a captured graph.
+    """Two schedules of a captured graph.
 
-    `one_pass` is the order of the graph or of a beam search, whichever has the lower peak; shares refer to it. `today`
-    is the schedule of `torch.utils.checkpoint` in the model: each region reruns once, as far as gradients need it; None
-    if the model has no such region.
+    `one_pass` is one pass in the graph's order or in that of a beam search, whichever has the lower peak; a budget that
+    is a share refers to this peak. `today` is the schedule of the model's own `torch.utils.checkpoint`: each region is
+    recomputed once, as far as gradients need it; None if the model has no such region.
     """
 
     one_pass: Simulation

@@ -36,7 +36,7 @@ class ModuleRow:
 
 @dataclass(frozen=True, slots=True)
 class ModuleTable(Result):
-    """Table of submodules, the cheapest per byte first; overheads are relative to the compute of one pass."""
+    """Table of submodules, ordered by recomputation cost per freed byte; overheads are shares of one pass."""
 
     modules: tuple[ModuleRow, ...]
     one_pass: int
@@ -133,7 +133,7 @@ class GraphReport(Result):
         return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
 
     def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
-        """Draw the live memory of the plan, and next to it the measured allocations of a training step on the CPU.
+        """Draw the live memory of the plan and, beside it, the allocations of a training step on the CPU if given.
 
         `step` is called once under the profiler, as by `measure_peak`; `known` are CPU tensors that exist before it.
         """

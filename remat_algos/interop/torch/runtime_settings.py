@@ -32,11 +32,11 @@ Trial = tuple[tuple[str, ...], Blocks, Sequence[str], Bool]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSetting:
-    """The cheapest setting of another runtime within the budget of a plan.
+    """A setting of another runtime: the cheapest one within the budget of a plan.
 
-    `arguments` are selectors, flags or names. `peak_memory` are simulated bytes, counted as for the plan, with the
-    states of the random generator if the runtime stashes them. `overhead` is the cost beyond one pass, in the unit of
-    the plan, and `share` the same as a share of one pass.
+    `arguments` are selectors, flags or names. `peak_memory` is the simulated peak in bytes, including states of the
+    random generator if the runtime saves them. `overhead` is the cost beyond one pass, in the unit of the plan, and
+    `share` the same as a share of one pass.
     """
 
     runtime: str
