@@ -105,7 +105,7 @@ setup(
     packages=[*find_packages(include=["remat_algos", "remat_algos.*"]), "remat_algos.kernels"],
     package_dir={"remat_algos": "remat_algos", "remat_algos.kernels": "kernels"},
     package_data={
-        "remat_algos": ["py.typed", "**/*.pyi", "plot/pictures/report.*s"],
+        "remat_algos": ["py.typed", "**/*.pyi", "plot/pictures/report.*s", "teach/sheets.md"],
         "remat_algos.kernels": ["*.pyx", "*.pxd", "cuda/*.cu"],
     },
     exclude_package_data={"": ["*.c", "*.cpp"]},

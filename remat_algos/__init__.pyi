@@ -24,6 +24,7 @@ from . import schedule as schedule
 from . import solvers as solvers
 from . import structure as structure
 from . import sweeps as sweeps
+from . import teach as teach
 from . import zoo as zoo
 from .errors import BudgetError as BudgetError
 from .errors import GraphError as GraphError

@@ -38,7 +38,7 @@ CORE = (
     *("context", "effort", "ir", "result", "cost", "structure", "bounds", "schedule", "allocate", "solvers", "plan"),
     *("search", "questions"),
 )
-EXTRAS = ("zoo", "formats", "sweeps", "executor", "plot", "interop", "cli")
+EXTRAS = ("teach", "zoo", "formats", "sweeps", "executor", "plot", "interop", "cli")
 """Rooms around the core, which plans and verifies without them."""
 ROOMS = (*CORE, *EXTRAS)
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere

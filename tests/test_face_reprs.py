@@ -60,6 +60,7 @@ def shown():
     yield from (NETWORK, ra.cost.Device("mine", {"float32": 1e12}, 1e12, 1e-6, 2**34))
     yield from (*ra.ir.operation_kinds(), ra.zoo.Settings())
     yield from (evaluated(PLAN.graph, PLAN.schedule), ra.cost.Link.of("pcie5"))
+    yield ra.teach.exercise("offsets")
     yield from (ra.sweeps.SweepJob(CHAIN), ra.sweeps.SweepResults(Path("results"), ({"outcome": "planned"},)))
 
 

@@ -118,6 +118,7 @@ class World:
             "Settings": ra.zoo.Settings(workspace=0),
             "SweepJob": ra.sweeps.SweepJob(self.graph, "100%", solver="no_remat"),
             "SweepResults": self.results,
+            "Exercise": ra.teach.exercise("lower sets"),
         }
 
 
@@ -214,7 +215,7 @@ FREE = """
     derivation forward_of backward read_indices read_indptr value_indptr kinds settings
     chosen expert experts target targets x
     executor folder gradients jobs left modules processes results retries retry_failed share stop
-    timeout blocks holds semantics
+    timeout blocks holds semantics topic question answer result
 """
 """Parameters that belong to no graph, or have to fit one graph alone."""
 

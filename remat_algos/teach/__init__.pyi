@@ -1,0 +1,2 @@
+from .exercises import Exercise as Exercise
+from .exercises import exercise as exercise
