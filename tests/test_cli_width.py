@@ -178,7 +178,7 @@ def test_too_many_bags_to_draw_are_one_sentence_after_the_answer(width, tmp_path
     code, out, err = width("path.gr", "--plot", "path.png")
     assert code == 2
     assert "width        1 (the treewidth)\n" in out
-    assert err == "remat: --plot path.png: 299 bags are too many to be drawn, at most 200 are\n"
+    assert err == "remat: --plot path.png: 299 bags are too many to draw; the limit is 200\n"
     assert not (tmp_path / "path.png").exists()
 
 

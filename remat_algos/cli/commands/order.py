@@ -48,11 +48,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if ended.stop.complete:
         clock.finish()
     bound, _ = one_pass_bound(graph, Clock(0) if ended.stop is Stop.INTERRUPTED else clock)
-    record = _record(best, first, bound, ended.stop)
-    if arguments.output:
-        write_whole(Path(arguments.output), f"{json.dumps(_steps(best), indent=1)}\n".encode())
-        record["written"] = arguments.output
-    print_result(arguments, Summary(record, _rows(best, record)), schedule=_steps(best))
+    written = arguments.output or None
+    summary = _summary(best, first, bound, ended.stop, written)
+    if written:
+        write_whole(Path(written), f"{json.dumps(_steps(best), indent=1)}\n".encode())
+    print_result(arguments, summary, schedule=_steps(best))
     draw(arguments, "memory", best)
     return ExitCode.of(ended.stop)
 
@@ -62,38 +62,33 @@ def _steps(simulation: Simulation) -> list[Any]:
     return schedule.order.tolist() if graph.labels.names is None else schedule.names(graph)
 
 
-def _record(best: Simulation, first: Simulation, bound: int, stop: Stop) -> dict[str, Any]:
-    return {
-        **entries(first, "graph_hash=graph.source_hash peak_without_rematerialization=peak_memory"),
-        "peak_memory": best.peak_memory,
-        "one_pass_bound": bound,
-        "least_peak_bound": least_peak_bound(best.graph)[0],
-        "optimal": best.peak_memory <= bound,
-        "resident_memory": best.graph.resident_memory,
-        **stop.record(),
-        "written": None,
-    }
-
-
-def _rows(best: Simulation, record: dict[str, Any]) -> list[tuple[str, str]]:
-    base, peak = record["peak_without_rematerialization"], record["peak_memory"]
-    bound, floor, resident = record["one_pass_bound"], record["least_peak_bound"], record["resident_memory"]
-    node = best.graph.labels[int(best.schedule.order[best.peak_step])] if len(best.schedule) else ""
+def _summary(best: Simulation, first: Simulation, bound: int, stop: Stop, written: str | None) -> Summary:
+    graph, base, peak, resident = best.graph, first.peak_memory, best.peak_memory, best.graph.resident_memory
+    floor, optimal = least_peak_bound(graph)[0], peak <= bound
+    node = graph.labels[int(best.schedule.order[best.peak_step])] if len(best.schedule) else ""
     at = f" at step {best.peak_step}, {node}" if node else ""
-    proof = ": the order is optimal" if record["optimal"] else " of one pass"
-    share = f"{percent(bound, max(1, base))}"
+    proof = ": the order is optimal" if optimal else " of one pass"
     rows = [
         ("id order", f"peak {exact_bytes(base)}"),
         ("order", f"peak {exact_bytes(peak)}{at}"),
         ("share", f"{percent(peak, max(1, base))} of the peak in id order"),
-        ("lower bound", f"{exact_bytes(bound)}, {share}{proof}"),
+        ("lower bound", f"{exact_bytes(bound)}, {percent(bound, max(1, base))}{proof}"),
         ("recomputing", f"no schedule goes below {exact_bytes(floor)}, {percent(floor, max(1, base))}"),
     ]
     if resident:
-        together = exact_bytes(peak + resident)
-        rows.append(("resident", f"{exact_bytes(resident)}; with the peak {together}"))
-    if not record["complete"]:
+        rows.append(("resident", f"{exact_bytes(resident)}; with the peak {exact_bytes(peak + resident)}"))
+    if not stop.complete:
         rows.append(("incomplete", "a longer search may find a lower peak"))
-    if record["written"]:
-        rows.append(("written", record["written"]))
-    return rows
+    if written:
+        rows.append(("written", written))
+    record = {
+        **entries(first, "graph_hash=graph.source_hash peak_without_rematerialization=peak_memory"),
+        "peak_memory": peak,
+        "one_pass_bound": bound,
+        "least_peak_bound": floor,
+        "optimal": optimal,
+        "resident_memory": resident,
+        **stop.record(),
+        "written": written,
+    }
+    return Summary(record, rows)

@@ -1,7 +1,6 @@
 """remat unroll: convert a schedule to a graph with one node per run."""
 
 import argparse
-from typing import Any
 
 from remat_algos.cli.graph_argument import (
     WRITTEN,
@@ -14,7 +13,7 @@ from remat_algos.cli.graph_argument import (
 from remat_algos.cli.output import draw, print_result, print_text
 from remat_algos.cli.shared_options import add, add_plot
 from remat_algos.result import UNIT, Summary, entries
-from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.views import unroll
 from remat_algos.wording import counted, exact_bytes
 
@@ -32,45 +31,44 @@ def run(arguments: argparse.Namespace) -> None:
     graph, simulation, _, note = order_of(arguments)
     simulation = simulation or one_pass(graph)
     unrolled = unroll(graph, simulation.schedule)
-    record = _record(simulation, simulate(unrolled, range(unrolled.n_nodes)))
+    summary = _summary(simulation, simulate(unrolled, range(unrolled.n_nodes)))
     written, rows = write_files(unrolled, arguments.output)
     print_text(note)
-    print_result(arguments, Summary(record, _rows(graph, record)), *rows, **written)
+    print_result(arguments, summary, *rows, **written)
     draw(arguments, "graph", unrolled, copies=~simulation.schedule.first_run)
 
 
-def _record(simulation: Any, again: Any) -> dict[str, Any]:
+def _summary(simulation: Simulation, again: Simulation) -> Summary:
     """Return the figures of the simulated mirrored graph and of the schedule."""
     graph, runs = again.graph, simulation.runs
-    return {
+    forward, copies, repeated = int(graph.forward.sum()), int((runs - (runs > 0)).sum()), int((runs > 1).sum())
+    reads, labels = int(graph.read_indices.size), simulation.graph.labels
+    of = f" of {counted(repeated, 'node')}" if copies else ""
+    overhead = 100 * simulation.overhead / max(1, simulation.graph.needed_compute)
+    peak = f"{exact_bytes(again.peak_memory)}, {_compared(again.peak_memory, simulation.peak_memory)}"
+    compute = f"{labels.compute(again.compute)}, {overhead:.1f} % more than one pass"
+    parts = f"{forward:,} forward, {graph.n_nodes - forward:,} backward"
+    rows = [
+        ("nodes", f"{graph.n_nodes:,}: {parts}; {counted(reads, 'read')}"),
+        ("copies", f"{copies:,}{of}"),
+        ("peak", peak),
+        ("compute", f"{compute}, {_compared(again.compute, simulation.compute)}"),
+    ]
+    record = {
         "graph_hash": simulation.graph.source_hash,
         "unrolled_hash": graph.source_hash,
         "nodes": graph.n_nodes,
-        "forward_nodes": int(graph.forward.sum()),
-        "backward_nodes": int((~graph.forward).sum()),
-        "copies": int((runs - (runs > 0)).sum()),
-        "nodes_run_again": int((runs > 1).sum()),
-        "reads": int(graph.read_indices.size),
+        "forward_nodes": forward,
+        "backward_nodes": graph.n_nodes - forward,
+        "copies": copies,
+        "nodes_run_again": repeated,
+        "reads": reads,
         **entries(again, "peak_memory graph.resident_memory compute"),
         "schedule": entries(simulation, "peak_memory compute overhead"),
         **entries(again, UNIT),
     }
+    return Summary(record, rows)
 
 
-def _rows(graph: Any, record: dict[str, Any]) -> list[tuple[str, str]]:
-    of_schedule = record["schedule"]
-    parts = f"{record['forward_nodes']:,} forward, {record['backward_nodes']:,} backward"
-    overhead = 100 * of_schedule["overhead"] / max(1, graph.needed_compute)
-    of = f" of {counted(record['nodes_run_again'], 'node')}" if record["copies"] else ""
-    peak, compute = exact_bytes(record["peak_memory"]), graph.labels.compute(record["compute"])
-    return [
-        ("nodes", f"{record['nodes']:,}: {parts}; {counted(record['reads'], 'read')}"),
-        ("copies", f"{record['copies']:,}{of}"),
-        ("peak", f"{peak}, {_compared(record, of_schedule, 'peak_memory')}"),
-        ("compute", f"{compute}, {overhead:.1f} % more than one pass, {_compared(record, of_schedule, 'compute')}"),
-    ]
-
-
-def _compared(record: dict[str, Any], of_schedule: dict[str, int], figure: str) -> str:
-    same = record[figure] == of_schedule[figure]
-    return "the same as the schedule" if same else f"but {of_schedule[figure]:,} in the schedule"
+def _compared(figure: int, of_schedule: int) -> str:
+    return "the same as the schedule" if figure == of_schedule else f"but {of_schedule:,} in the schedule"

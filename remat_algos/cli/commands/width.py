@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, as_planned, read_source
@@ -56,8 +55,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print(td_text(decomposition, graph.n_vertices), end="", file=arguments.stdout)
     elif arguments.td:
         write_td(decomposition, arguments.td, graph.n_vertices)
-    record = _record(graph, bounds) | {"bags": decomposition.n_bags, "seconds": seconds, "written": arguments.td}
-    print_result(arguments, Summary(record, _rows(record)))
+    print_result(arguments, _summary(graph, bounds, decomposition.n_bags, seconds, arguments.td))
     names = [str(v + 1) for v in range(graph.n_vertices)] if directed is None else directed.node_names()
     draw(arguments, "decomposition", decomposition, names=names, graph=graph)
     return ExitCode.of(bounds.stop)
@@ -83,26 +81,30 @@ def _is_pace(path: str) -> bool:
     return claims(GRAPH_FORMAT, beginning(file, 2**16), "")
 
 
-def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:
-    figures = entries(bounds, "width lower_bound proven stop.complete")
-    return {**entries(graph, "vertices=n_vertices edges=n_edges"), **figures, **bounds.details}
-
-
-def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
-    width, bound, rule, seed = (record[name] for name in ("width", "lower_bound", "rule", "seed"))
+def _summary(graph: UndirectedGraph, bounds: WidthBounds, bags: int, seconds: float, written: str | None) -> Summary:
+    width, bound = bounds.width, bounds.lower_bound
+    rule, seed = bounds.details["rule"], bounds.details["seed"]
     chance = "" if seed is None else f", random ties of seed {seed}"
-    orders = counted(record["orders"], "order") + ("" if record["complete"] else ", then stopped")
-    above = "the treewidth" if record["proven"] else f"at most {width - bound} above the treewidth"
+    orders = counted(bounds.details["orders"], "order") + ("" if bounds.stop.complete else ", then stopped")
+    above = "the treewidth" if bounds.proven else f"at most {width - bound} above the treewidth"
+    method = "safe reductions and the exact program" if rule == "exact" else f"{orders}: minimum {rule}{chance}"
     rows = [
-        ("vertices", f"{record['vertices']:,}"),
-        ("edges", f"{record['edges']:,}"),
+        ("vertices", f"{graph.n_vertices:,}"),
+        ("edges", f"{graph.n_edges:,}"),
         ("width", f"{width} ({above})"),
         ("lower bound", f"{bound}"),
-        (
-            "found by",
-            "safe reductions and the exact program" if rule == "exact" else f"{orders}: minimum {rule}{chance}",
-        ),
-        ("bags", f"{record['bags']:,}"),
-        ("seconds", f"{record['seconds']:.2f}"),
+        ("found by", method),
+        ("bags", f"{bags:,}"),
+        ("seconds", f"{seconds:.2f}"),
     ]
-    return [*rows, ("written", record["written"])] if record["written"] not in (None, TEXT) else rows
+    if written is not None and written != TEXT:
+        rows.append(("written", written))
+    record = {
+        **entries(graph, "vertices=n_vertices edges=n_edges"),
+        **entries(bounds, "width lower_bound proven stop.complete"),
+        **bounds.details,
+        "bags": bags,
+        "seconds": seconds,
+        "written": written,
+    }
+    return Summary(record, rows)
