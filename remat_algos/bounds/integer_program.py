@@ -18,10 +18,7 @@ ZERO, ONE = CONSTANTS = 0, 1  # constants of every program
 
 
 class ProgramRows:
-    """Rows `low <= sum of amount * variable <= high`; variables are indices.
-
-    Fixed variables are substituted only when the program is solved.
-    """
+    """Rows `low <= sum of amount * variable <= high`; variables are indices, fixed ones are substituted at the end."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -111,10 +111,7 @@ def prove(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundCurve:
-    """Lower bounds on compute for ascending limits: `bounds` the best, `closures` the closure bound or one pass.
-
-    Bounds never increase with the limit. `stop` is how the search ended.
-    """
+    """Lower bounds on compute for ascending limits: `bounds` the best, `closures` the closure bound or one pass."""
 
     graph: ComputationGraph
     limits: tuple[int, ...]

@@ -128,10 +128,7 @@ Engine = ThreadEngine | StreamEngine
 
 
 class HostCopies:
-    """The stores and loads of a run, by instance, and the bytes on the host.
-
-    On NumPy, `link` determines rates and latency. Entering raises OutOfMemoryError if the host has too little memory.
-    """
+    """The stores and loads of a run, by instance, and the bytes on the host; on NumPy `link` sets rates and latency."""
 
     def __init__(self, on: Backend, simulation: Simulation, link: Link | None = None) -> None:
         steps = list(simulation.steps())

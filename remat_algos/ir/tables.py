@@ -510,11 +510,7 @@ def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
 
 
 def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any:
-    """Convert a mapping, or an array with an index of names, to a list in the order of the names.
-
-    Other arguments are returned unchanged. Raise GraphError for an unknown or repeated name and, for sizes and costs,
-    for a node without an entry.
-    """
+    """Convert a mapping, or an array with an index, to a list in the order of the names; GraphError if they differ."""
     keys = entry_names(entries)
     if keys is None:
         if index := index_of(entries):

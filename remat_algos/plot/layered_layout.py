@@ -30,11 +30,7 @@ class LayeredLayout:
 
 
 def layout(graph: ComputationGraph) -> LayeredLayout:
-    """Lay out a graph.
-
-    A node and its gradients are one block, so that one arrangement serves both parts. An edge over several layers has a
-    bend in each, for which the blocks leave room.
-    """
+    """Lay out a graph; a node and its gradients are one block, so one arrangement serves both parts."""
     n, forward, (indptr, sources) = graph.n_nodes, graph.forward, graph.predecessors
     source, target = sources.astype(np.int64), row_of(indptr)
     block = np.where(forward, np.arange(n), graph.owner)

@@ -34,10 +34,7 @@ Build = Callable[[int], ComputationGraph]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The largest value with which a solver stays within the budget, and its plan; None if no value fits.
-
-    `tried` has the values that were tried, each with the reason why it does not fit, "" if it fits.
-    """
+    """The largest value within the budget and its plan; `tried` has the reason why a value does not fit, or ""."""
 
     solver: str
     value: int | None

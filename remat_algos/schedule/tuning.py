@@ -4,10 +4,7 @@ from typing import NamedTuple
 
 
 class Round(NamedTuple):
-    """A round of searches that start at the best schedule of the previous round; `share` is their share of all work.
-
-    Each search cools from temperature `hot` to `cold`, in mean costs of a node.
-    """
+    """A round of searches with `share` of all work; each cools from `hot` to `cold`, in mean costs of a node."""
 
     share: float
     hot: float

@@ -354,10 +354,7 @@ FORWARD, RECOMPUTED, BACKWARD = "forward", "recomputed", "backward"
 
 
 class Span(NamedTuple):
-    """The run of a node or the copy of a value on one engine, in units of cost.
-
-    `kind` is "forward", "recomputed" or "backward" for a run, "store" or "load" for a copy.
-    """
+    """A run ("forward", "recomputed" or "backward") or a copy ("store" or "load") on one engine, in units of cost."""
 
     name: str
     kind: str

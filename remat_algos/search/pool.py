@@ -54,10 +54,7 @@ def compute_bound(
 
 
 class Bounds:
-    """Lower bounds on compute: quick ones before the search, which may end at them, and better ones after it.
-
-    They are computed at once if the search may end at them, and otherwise when first read.
-    """
+    """Lower bounds on compute: quick ones before the search if it may end at them, better ones when first read."""
 
     def __init__(self, request: Request, limits: Limits, clock: Clock) -> None:
         self.request, self.limits, self.clock = request, limits, clock
@@ -83,10 +80,7 @@ class Bounds:
         return bound
 
     def on_demand(self, best: Candidate, stop: Stop) -> BoundSearch:
-        """Return a function that computes the bound of the best plan, and its Stop, in the time that is left now.
-
-        The bound is computed once; other threads wait for it.
-        """
+        """Return a function that computes the bound of the best plan, once, in the time left now, and its Stop."""
         seconds, lock = self.clock.left, threading.Lock()
 
         @cache
@@ -152,10 +146,7 @@ class Pool:
         self.out_of_memory = False  # of the allocator
 
     def search(self) -> tuple[Candidate, Reservation]:
-        """Return the best candidate and its reservation.
-
-        Raise BudgetError if nothing fits, Interrupted or MemoryError if the search ended with that before anything fit.
-        """
+        """Return the best candidate and its reservation; if nothing fits, raise what ended the search."""
         try:
             return self._search_all()
         except BudgetError as error:
@@ -242,10 +233,7 @@ class Pool:
         return run_for_least
 
     def _run_and_best(self, limits: Limits) -> tuple[SolverRun, Candidate]:
-        """Run the solvers, for the lowest peak only once; return the run and its best candidate.
-
-        Raise BudgetError if nothing fits, or Interrupted.
-        """
+        """Run the solvers, for the lowest peak only once; return the run and its best candidate, if any fits."""
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
         least = limits.minimizes_peak and limits.overhead_limit is None and not interrupted
         if least and self.too_high is not None:

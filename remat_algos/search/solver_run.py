@@ -26,10 +26,7 @@ from remat_algos.wording import counted
 
 
 def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets: int = 0) -> Iterator[Candidate]:
-    """Polish the candidates of one solver, best first; yield those that improve.
-
-    For a whole frontier, `budgets` is the number of budgets, evenly spaced up to the peak without rematerialization.
-    """
+    """Polish the candidates of one solver, best first; yield those that improve. `budgets` is as in `SolverRun`."""
     n_steps, max_steps = 0, tuning.MAX_POLISHED_STEPS * (1 + bool(budgets))
     waiting = list(_worth_polishing(limits, kept, budgets))
     clock.stage(min(max_steps, sum(len(candidate.schedule) for candidate, _ in waiting)), "polishing")
@@ -249,11 +246,7 @@ class SolverRun:
         return limit < limits.base or limits.graph.mark is not None or limits.constraints is not None
 
     def rerun(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run solvers again that reached their deadline, in the time that the other solvers left.
-
-        So a run is incomplete only if it has used all of its time. A solver runs again only if it now gets at least
-        `LONGER` times the time that it had.
-        """
+        """Run solvers again that reached their deadline, if they get at least `LONGER` times their earlier time."""
         if self.stop is Stop.INTERRUPTED:
             return
         with until_stopped() as ending:

@@ -127,10 +127,7 @@ def rank(
 
 
 def keep_undominated(items: list[Item], item: Item, figures: Callable[[Item], tuple[int, float]]) -> bool:
-    """Insert an item into a list sorted by peak, unless one dominates or equals it; remove those that it dominates.
-
-    `figures` are the peak and the compute of an item. True if it was added.
-    """
+    """Insert an item, unless dominated or equalled, into a list by peak; remove those it dominates; True if added."""
     peak, compute = figures(item)
     end = begin = bisect_right(items, peak, key=lambda kept: figures(kept)[0])
     if begin and figures(items[begin - 1])[1] <= compute:

@@ -196,10 +196,7 @@ def solved(
     graph: str | bytes,
     conditions: Conditions = Conditions(),
 ) -> tuple[dict[str, Any], str]:
-    """Solve a job in the process of this thread; return its figures with the "outcome", and the plan as JSON.
-
-    `graph` is the path of an npz file, or its bytes for workers without access to the folder.
-    """
+    """Solve a job in this thread's process; return its figures with the "outcome", and the plan as JSON."""
     child = getattr(_OF_THREAD, "child", None)
     if child is not None and (child.modules != conditions.modules or child.has_ended()):
         child.kill()

@@ -22,10 +22,7 @@ UNCHECKED = "saved_tensor_with_no_vc_check"
 
 @checked_arguments
 def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> fx.GraphModule:
-    """Lower a schedule of a captured model to one straight-line module, forward and backward, for study and tests.
-
-    It maps the inputs of the joint graph to its outputs, in their order.
-    """
+    """Lower a schedule of a captured model to one straight-line module, forward and backward, for study and tests."""
     module, simulation = _checked(captured, schedule)
     writer, steps = _Lowering(captured, simulation), list(simulation.steps())
     boundary = next(step for step in steps if step.node == captured.boundary)

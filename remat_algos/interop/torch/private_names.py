@@ -427,10 +427,7 @@ def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_b
 
 
 def compile_id() -> tuple[int, int] | None:
-    """Return (frame, number of its earlier compilations) of the current compilation; None outside of one.
-
-    Frames of one call of a model have increasing numbers.
-    """
+    """Return (frame, number of its earlier compilations) of the current compilation; None outside of one."""
     compiled = CompileContext.current_compile_id()
     if compiled is None or compiled.frame_id is None:
         return None

@@ -69,10 +69,7 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
 
 
 def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> int:
-    """Return the peak of bytes requested from the allocator during a call, minus those before.
-
-    The allocator is CUDA's if a tensor in `known` is on a GPU, else the CPU's.
-    """
+    """Return the peak of bytes that a call requests from the allocator, CUDA's if a tensor in `known` is on a GPU."""
     return _allocated(function, known)[0]
 
 
