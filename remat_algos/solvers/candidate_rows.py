@@ -1,4 +1,7 @@
-"""Rows of candidates, each a sweep of one parameter: all of them, or those near a limit."""
+"""Parameter sweeps: yield every candidate of a sweep, or only the candidates near a memory limit.
+
+A row is the sequence of candidates in one sweep.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,21 +20,21 @@ from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import WORST, Candidate, Details, Item, evaluated, rank
 
 Decision = Int64 | Schedule | None
-"""Mirror counts int64[n], or a schedule; None if it was abandoned as too long."""
+"""Mirror counts, int64[n], or a schedule. None if the schedule was abandoned because it became too long."""
 Recipe = tuple[Callable[[], Decision], Details]
-"""A function that decides, and the details of its candidate."""
+"""A function that computes a decision, and the details to record with the candidate made from it."""
 
-# Segments or splits: their multiples of bytes stay exact in int64.
+# Maximum number of segments or splits; multiples of it stay exact in int64.
 MAX_COUNT = 2**31
 
 
 def near(
     graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, clock: Clock
 ) -> Iterator[Candidate]:
-    """Yield the candidates of rows, each a sweep of one parameter: all of them, or in long rows those near the limit.
+    """Yield the candidates of several parameter sweeps; in a long sweep, only those near the limit.
 
-    A long row is searched by bisection: 24 evenly spaced places first, then places between the best ones and their
-    neighbours. Equal mirror counts are yielded once.
+    A long sweep is searched by bisection: first 24 evenly spaced positions, then the positions halfway between the best
+    ones and their neighbours. Candidates with equal mirror counts are yielded once.
     """
     builder = _RowBuilder(graph, clock)
     max_simulated = max(tuning.MIN_SIMULATED, tuning.MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
@@ -50,12 +53,12 @@ def near(
 def _searched(
     builder: "_RowBuilder", rows: Sequence[Sequence[Recipe]], limit: int, max_simulated: int
 ) -> Iterator[Candidate]:
-    """Search all rows near a limit in turn, so that at a deadline all have been searched equally far."""
+    """Search the rows near a limit in turn, so that a deadline does not cut off the later rows."""
     clock = builder.clock
     ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
     last = tuning.FIRST_PLACES - 1
     waiting = [sorted({round(i * (len(row) - 1) / last) for i in range(last + 1)}) for row in rows]
-    clock.stage(sum(min(len(row), max_simulated) for row in rows))  # upper limit
+    clock.stage(sum(min(len(row), max_simulated) for row in rows))
     while any(waiting):
         together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
         for at, place in together:
@@ -68,7 +71,7 @@ def _searched(
 
 
 def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
-    """Return the untried midpoints between the best places and their neighbours."""
+    """Return the untried positions halfway between each of the `best` best positions and its neighbours."""
     places = sorted(ranks)
     middles = set[int]()
     for place in sorted(places, key=ranks.__getitem__)[:best]:
@@ -78,7 +81,7 @@ def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
 
 
 class _RowBuilder:
-    """Builds candidates from recipes, once for equal mirror counts; keeps the figures of the last one."""
+    """Builds candidates from recipes and skips repeated mirror counts; `figures` belong to the last recipe."""
 
     def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
         self.graph = graph
@@ -87,7 +90,7 @@ class _RowBuilder:
         self.figures: tuple[int, int] | None = None
 
     def candidate(self, recipe: Recipe, evaluate: bool = False) -> Candidate | None:
-        """Return the candidate; None if it was abandoned or its counts have been seen."""
+        """Return the candidate of a recipe; None if it was abandoned or its mirror counts occurred before."""
         graph, (make, details) = self.graph, recipe
         decision, key, self.figures = make(), b"", None
         if decision is None:
@@ -109,12 +112,12 @@ class _RowBuilder:
 
 
 def longest_row(graph: ComputationGraph) -> int:
-    """Return the maximum number of candidates in a row: fewer on large graphs, which take longer to simulate."""
+    """Return the maximum number of candidates in a row; it falls with the graph size, as simulation slows down."""
     return max(100, min(tuning.LONGEST_ROW, tuning.MAX_ROW_STEPS // max(1, graph.n_nodes)))
 
 
 def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
-    """Keep at most `max_items` items at geometrically growing distances, with the first and the last."""
+    """Keep at most `max_items` items, including the first and the last, at geometrically growing distances."""
     if len(items) <= max_items:
         return list(items)
     places = np.unique(np.geomspace(1, len(items), max_items).round().astype(np.int64)) - 1
@@ -136,7 +139,7 @@ def coarse_first(items: Sequence[Item]) -> list[Item]:
 
 
 def cost_per_byte(graph: ComputationGraph) -> NDArray[np.float64]:
-    """float64[n]: compute that keeping a node saves, per byte of its values; infinite without bytes."""
+    """Return the compute of each node per byte of its values, float64[n]; infinite if it has no bytes."""
     memory = graph.node_memory
     cost = np.full(graph.n_nodes, np.inf)
     return np.divide(graph.compute / float(graph.labels.compute_scale), memory, out=cost, where=memory > 0)
@@ -150,7 +153,7 @@ def both(keep_last: bool | None) -> tuple[bool, ...]:
 
 
 def check_positive(**options: Any) -> None:
-    """Raise ValueError unless an option is None or a whole number of 1 or more."""
+    """Raise ValueError unless each option is None or a whole number of 1 or more."""
     for name, option in options.items():
         if option is not None and (not hasattr(option, "__index__") or isinstance(option, bool) or option < 1):
             raise ArgumentError("{name} is {given!r}; give a whole number of 1 or more", name=name, given=option)

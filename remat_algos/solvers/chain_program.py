@@ -1,8 +1,9 @@
-"""The dynamic programs over chains of lower sets, and the figures of the blocks of executed chains.
+"""Dynamic programs over chains of lower sets.
 
-A chain is a path of steps L -> L' through a family, from the empty set to the whole part. Its cost is the sum of the
-costs of its steps. Its peak is the maximum over its steps of the bytes cached by earlier steps plus the bytes that the
-step needs. The figures of steps are those of formulas (1) and (2), or those of simulated blocks.
+A chain is a path of steps L -> L' through a family of lower sets, from the empty set to the whole forward part. Its
+cost is the sum of the costs of its steps. Its peak is the maximum over its steps of the bytes cached by earlier steps
+plus the bytes that the step needs. The costs and bytes of steps come from formulas (1) and (2) of kusumoto2019, or from
+the simulation of blocks (`block_figures`).
 """
 
 import math
@@ -27,16 +28,16 @@ from remat_algos.solvers.registry import pareto
 from remat_algos.structure.lower_sets import LowerSetFamily
 
 UNUSABLE = 2**62
-"""The peak of a pair whose block exceeds a bound, or has figures that depend on the rest of the chain."""
+"""Peak recorded for a pair of lower sets whose block exceeds a maximum, or depends on the rest of the chain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockFigures:
-    """Figures, int64[p], of pairs of lower sets L -> L' with the block V' = L' - L.
+    """Bytes and compute of the block V' = L' - L for each pair of lower sets L -> L', int64[p] each.
 
-    `peak` are the bytes at the block's worst step, without the `cached` bytes of earlier blocks; `UNUSABLE` if the pair
-    alone does not determine them. `cached` bytes stay live while later blocks run; `recompute` is the compute of nodes
-    recomputed for the block's gradients.
+    `peak` is the number of bytes at the block's worst step, without the bytes that earlier blocks cache; it is
+    `UNUSABLE` if the pair alone does not determine it. `cached` is the number of bytes of the block that stay live
+    while later blocks run. `recompute` is the compute of the nodes recomputed for the block's gradients.
     """
 
     peak: Int64
@@ -57,19 +58,19 @@ def block_figures(
     chains: bool = False,
     check: Callable[[int], None] | None = None,
 ) -> BlockFigures:
-    """Compute peak, cached bytes and recomputed compute of the block of each pair of lower sets.
+    """Compute the peak, the cached bytes and the recomputed compute of the block between each pair of lower sets.
 
-    For a chain {} = L_0 < L_1 < .. < L_k whose pairs all have figures, on a graph without updates, the simulated peak
-    of `canonical_schedule` is at most the maximum of a block's `peak` plus the `cached` of the blocks before it, and
-    its overhead at most the sum of `recompute`. The figures depend on the pair alone, so they assume the worst of the
-    other blocks: a node outside L' whose value a gradient of the block reads may be kept or recomputed, and a kept
-    value that a node outside L' reads stays live to the end.
+    Take a chain {} = L_0 < L_1 < .. < L_k whose pairs are all usable, on a graph without updates. The simulated peak of
+    its `canonical_schedule` is at most the maximum over its blocks of `peak` plus the `cached` bytes of the blocks
+    before it. Its overhead is at most the sum of `recompute`. These figures depend on the pair alone, so they assume
+    the worst case for the other blocks: if a gradient of the block reads a value from outside L', the producer of that
+    value may be kept or recomputed; and a kept value that a node outside L' reads stays live to the end.
 
-    `words` has the lower sets as rows, as in `LowerSets.words`; all are subsets of the forward part. Row i of `target`
-    (CSR) has proper supersets of set i. Pairs above `max_peak` or `max_recompute` get `UNUSABLE`. With `chains`, sets
-    must come before their supersets, only chains from the first set count, and the two maxima apply to whole chains:
-    each pair counts the minimum that blocks before it cache or recompute. `check` is called ten times a second with the
-    number of completed pairs, and may raise.
+    The rows of `words` are the lower sets, as in `LowerSets.words`. Row i of `target` (CSR) lists proper supersets of
+    set i. Pairs above `max_peak` or `max_recompute` get `UNUSABLE`. With `chains`, the two maxima apply to whole chains
+    from the first set: each pair also counts the minimum that the blocks before it cache or recompute. Sets must then
+    come before their supersets. `check` is called about ten times a second with the number of completed pairs; it may
+    raise.
     """
     if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
         raise GraphError(
@@ -78,7 +79,7 @@ def block_figures(
     indptr, target = frozen(indptr, np.int64, "indptr"), frozen(target, np.int32, "target")
     _check_pairs(len(words), indptr, target, chains=chains)
     if check is not None:
-        check(0)  # set-up is slow too
+        check(0)
     inside = _inside(graph, words)
     owner = _owners(graph, inside)
     rows, whole = _rows(words, inside)
@@ -123,7 +124,7 @@ def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> 
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
-    """bool[m]: nodes of the forward part that the sets cover; the last, extra node owns all other gradients."""
+    """Mark the covered forward nodes, bool[m]; the last entry stands for an extra node that owns other gradients."""
     union = np.bitwise_or.reduce(words, axis=0, initial=0).astype(np.uint64)
     covered = np.unpackbits(union.view(np.uint8), bitorder="little")[: graph.n_nodes].view(np.bool_)
     covered = covered | (graph.needed & graph.forward)
@@ -131,14 +132,14 @@ def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
 
 
 def _owners(graph: ComputationGraph, inside: Bool) -> Int32:
-    """int32[n]: `graph.owner`, or the extra node for gradients whose owner is not in the part."""
+    """Return `graph.owner`, int32[n], with the extra node as the owner of gradients whose owner is not covered."""
     outside = np.ones(graph.n_nodes, bool)
     outside[: inside.size - 1] = ~inside[:-1]
     return np.where(~graph.forward & outside[graph.owner], inside.size - 1, graph.owner).astype(np.int32)
 
 
 def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], Bool]:
-    """Return the sets as rows over the m nodes, and which of them are the whole part."""
+    """Return the sets as rows of m bits, and a mask of the rows that contain every covered node."""
     whole = np.packbits(inside, bitorder="little")
     whole = np.append(whole, np.zeros(-whole.size % 8, np.uint8)).view(np.uint64)
     rows = np.zeros((len(words), whole.size), np.uint64)
@@ -151,7 +152,7 @@ def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], 
 
 
 def _edges(graph: ComputationGraph, inside: Bool) -> tuple[Int32, Int32]:
-    """(reader, source) of each edge in the part."""
+    """Return the readers and the sources of the edges between covered nodes."""
     indptr, source = graph.predecessors
     reader = row_of(indptr, np.int32)
     within = np.append(inside[:-1], np.zeros(graph.n_nodes - inside.size + 1, bool))
@@ -160,14 +161,14 @@ def _edges(graph: ComputationGraph, inside: Bool) -> tuple[Int32, Int32]:
 
 
 def _total(amount: Int64, node: Int32, owner: Int32, m: int) -> Int64:
-    """int64[m]: amounts summed by node, those of gradients by owner."""
+    """Sum amounts by node, int64[m]; the amount of a gradient counts for its owner."""
     total = np.zeros(m, np.int64)
     np.add.at(total, np.where(owner[node] >= 0, owner[node], node)[amount > 0], amount[amount > 0])
     return total
 
 
 def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: bool) -> PairFigures:
-    """Build the kernel from arrays of the graph, without reads by nodes that do not run."""
+    """Build the kernel from arrays of the graph; reads by nodes that are not needed are left out."""
     m, n_values, producer = inside.size, graph.n_values, graph.producer
     reader = row_of(graph.read_indptr, np.int32)
     reader, value = reader[graph.needed[reader]], graph.read_indices[graph.needed[reader]]
@@ -214,7 +215,7 @@ def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: boo
 
 
 def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
-    """Deduplicate rows: return the number of each node's row, and the distinct rows in CSR form."""
+    """Deduplicate rows: return the index of each node's distinct row, and the distinct rows in CSR form."""
     rows: dict[bytes, int] = {}
     row = [rows.setdefault(indices[begin:end].tobytes(), len(rows)) for begin, end in pairwise(indptr.tolist())]
     ends = indptr_of([len(content) // indices.itemsize for content in rows])
@@ -222,7 +223,7 @@ def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
 
 
 def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
-    """For each gradient, the owners of gradients that it reads but that do not read its owner."""
+    """For each gradient g, list the owners of gradients that g reads, except successors of the owner of g."""
     n = np.int64(graph.n_nodes + 1)
     mine, other = owner[reader].astype(np.int64), owner[read]
     indptr, succ = graph.successors
@@ -233,7 +234,7 @@ def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32,
 
 
 def _marked(graph: ComputationGraph) -> tuple[Bool, Bool]:
-    """Nodes kept in every chain, and nodes never kept, as in `canonical_schedule`."""
+    """Mark the nodes that every chain keeps and the nodes that no chain keeps, as `canonical_schedule` does."""
     pinned = np.ones(graph.n_nodes, bool)
     pinned[graph.producer[~graph.output]] = False
     kept = clamp_counts(graph, np.ones(graph.n_nodes, np.int64)) == 0
@@ -242,7 +243,7 @@ def _marked(graph: ComputationGraph) -> tuple[Bool, Bool]:
 
 
 def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, Int32]:
-    """For each node v, the nodes among v and its predecessors whose gradients read a value of v."""
+    """For each node v, list those of v and its predecessors whose gradients read a value of v."""
     n, indptr, source = graph.n_nodes, *graph.predecessors
     near: Int64 = np.append(row_of(indptr) * (n + 1) + source, np.arange(n) * (n + 2))
     pairs = np.sort(node * np.int64(n + 1) + owner)
@@ -252,7 +253,7 @@ def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, 
 
 
 def _among(keys: Int64, others: Int64) -> Bool:
-    """Which keys are in `others`; by sorting, since np.isin and np.unique hash, which is ten times slower here."""
+    """Mark the keys that are in `others`. Sorting is ten times faster here than the hashing of np.isin."""
     others = np.sort(others)
     if not others.size:
         return np.zeros(keys.size, bool)
@@ -261,7 +262,10 @@ def _among(keys: Int64, others: Int64) -> Bool:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A chain (rows of the family after the first), its cost and peak; `rounded` is the unit of cost, 0 if exact."""
+    """A chain, as rows of the family without row 0, with its cost and peak.
+
+    `rounded` is the unit to which costs were rounded in the search for the chain, 0 if the search was exact.
+    """
 
     cost: int
     peak: int
@@ -270,7 +274,7 @@ class Point:
 
 
 class ChainProgram:
-    """The chains of a lower-set family under one cost model; all costs are multiples of `unit`."""
+    """Optimizes over the chains of a lower-set family under one cost model; all costs are multiples of `unit`."""
 
     def __init__(self, steps: kernel.ChainSteps, max_peak: int, max_cost: int, unit: int, clock: Clock) -> None:
         self.steps = steps
@@ -283,7 +287,7 @@ class ChainProgram:
     def by_formulas(
         cls, family: LowerSetFamily, clock: Clock, *, keep_last: bool, kept: bool = False
     ) -> "ChainProgram":
-        """Chains with kusumoto2019's overhead (1) and peak (2); with `kept`, the cost is the compute of kept nodes."""
+        """Use overhead (1) as cost and formula (2) as peak; with `kept`, the cost is the compute of the kept nodes."""
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
         figures = _set_figures(family, memory, compute, clock)
@@ -302,7 +306,7 @@ class ChainProgram:
 
     @classmethod
     def by_blocks(cls, family: LowerSetFamily, figures: BlockFigures, max_peak: int, clock: Clock) -> "ChainProgram":
-        """Chains with the figures of simulated blocks; steps that need more than `max_peak` are left out."""
+        """Use the figures of simulated blocks; steps that need more than `max_peak` bytes are left out."""
         memory = family.graph.node_memory[family.nodes]
         zeros = np.zeros(len(family), np.int64)
         steps = kernel.ChainSteps(
@@ -324,7 +328,7 @@ class ChainProgram:
         return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), clock)
 
     def least_budget(self, below: int | None = None) -> int:
-        """Return the minimum peak of all chains; `below` is a peak that some chain is known to reach."""
+        """Return the minimum peak of all chains; `below` is the peak of a chain that is already known."""
         if self.steps.size < 2:
             return 0
         search = kernel.MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
@@ -334,8 +338,8 @@ class ChainProgram:
     def cheapest(self, budget: int, max_cost: int | None = None) -> Point | None:
         """Return the cheapest chain within a budget; None if every chain within it costs more than `max_cost`.
 
-        If the cheapest chain costs more than `COST_LEVELS` units, costs are rounded to a larger unit, `rounded`; the
-        chain may then cost up to one such unit per block more than the optimum.
+        If the cheapest chain costs more than `COST_LEVELS` units, costs are rounded to a larger unit, which the result
+        reports as `rounded`. The chain may then exceed the optimal cost by up to one such unit per block.
         """
         if self.steps.size < 2:
             return Point(0, 0, [])
@@ -359,7 +363,8 @@ class ChainProgram:
             if cap >= max_cost:
                 return None
             factor = 2.0
-            if before:  # extrapolate the work
+            # Extrapolate to the cap at which the work grows by a factor of `WORK_GROWTH`.
+            if before:
                 power = math.log(max(2.0, table.work / work_before)) / math.log(cap / before)
                 factor = min(2.0, max(1.1, tuning.WORK_GROWTH ** (1 / power)))
             before, work_before = cap, max(1, table.work)
@@ -375,7 +380,7 @@ class ChainProgram:
         return None if rows is None else self.point(rows)
 
     def frontier(self) -> list[Point]:
-        """Return the Pareto points of all chains in cost and peak, by rising peak."""
+        """Return the chains on the Pareto frontier of cost and peak, by rising peak."""
         if self.steps.size < 2:
             return [Point(0, 0, [])]
         points = self._between_budgets() if self.steps.stored_all else self._one_by_one()
@@ -386,7 +391,7 @@ class ChainProgram:
         return Point(cost, peak, rows, rounded)
 
     def _unit(self, cost: int, levels: int) -> int:
-        """Return the smallest unit in which a cost is at most `levels` units."""
+        """Return the smallest unit for which `cost` is at most `levels` units."""
         return self.unit * max(1, math.ceil(cost / (levels * self.unit)))
 
     def _run(self, search: Any) -> None:
@@ -403,13 +408,13 @@ class ChainProgram:
             budget = point.peak - 1
 
     def _between_budgets(self) -> Iterator[Point]:
-        """Yield all Pareto points by label setting; ranges of budgets with too many costs are halved first."""
+        """Yield all Pareto points by label setting. A budget range with too many cost levels is first split in half."""
         least = self.least_budget()
         lowest = self.cheapest(least) or Point(0, 0, [])
         levels = int(np.clip(tuning.TABLE_BYTES // (16 * self.steps.size), 64, tuning.COST_LEVELS // 2))
         unit = self._unit(lowest.cost + 1, levels)
         rounded = unit if unit != self.unit else 0
-        # Rounding may add a unit for each step.
+        # Rounding may add one unit per step.
         dearest = lowest.cost // unit + bool(rounded) * len(lowest.rows)
         table = kernel.Completion(self.steps, self.max_peak, unit, dearest)
         waiting = [(least, dearest + 1, self.max_peak, table.best())]
@@ -431,7 +436,7 @@ class ChainProgram:
 
 
 def _set_figures(family: LowerSetFamily, memory: Int64, compute: Int64, clock: Clock) -> dict[str, NDArray[Any]]:
-    """Return the figures of each set for the formulas, in pieces, to check the deadline between them."""
+    """Return what the formulas need about each set; compute it in pieces and check the deadline between them."""
     clock.stage(len(family), "lower sets", part=tuning.TABLE_PROGRESS)
     clock.check()
     edges = dict(zip(("pred_indptr", "pred", "succ_indptr", "succ"), family.edges, strict=True))

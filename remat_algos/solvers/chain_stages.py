@@ -1,4 +1,4 @@
-"""A training graph as a chain of stages, for dynamic programs over chains."""
+"""Divide a training graph into a chain of stages, for dynamic programs over chains."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,20 +15,21 @@ from remat_algos.solvers.registry import training_graph
 from remat_algos.structure.cuts import ForwardPart
 
 SWEEP, EVERY, LEAF, BACKWARD = range(4)
-"""Operations on a stage, with their names in the papers.
+"""Operations on a stage; the names of the papers are in parentheses.
 
-SWEEP computes only the link to later stages (F_ck and F_none), EVERY all that the backward nodes read (F_all), LEAF the
-same directly before the stage's own backward nodes, and BACKWARD runs these.
+SWEEP computes only the link, which are the values that later stages read (F_ck and F_none). EVERY computes the link and
+all values that the backward nodes read (F_all). LEAF computes the values that the backward nodes read, directly before
+these run. BACKWARD runs the backward nodes of the stage.
 """
 
 NO_CHAIN = "the forward part is not a chain: it cannot be cut in two places where one value passes; use another solver"
 
 Operations = Iterable[tuple[int, int]]
-"""Pairs (operation, stage), in running order."""
+"""Pairs (operation, stage), in the order of execution."""
 
 
 def chain_of_stages(graph: ComputationGraph) -> str | None:
-    """Return why solvers for chains refuse a graph, else None."""
+    """Return the reason why solvers for chains refuse a graph, or None."""
     reason = training_graph(graph)
     if reason is None and ((stages := stages_of(graph)) is None or len(stages) < tuning.MIN_STAGES):
         return NO_CHAIN
@@ -36,7 +37,7 @@ def chain_of_stages(graph: ComputationGraph) -> str | None:
 
 
 def stages_of(graph: ComputationGraph) -> "ChainStages | None":
-    """Return the stages of a training graph, or None if there are fewer than two; computed once."""
+    """Return the cached stages of a training graph, or None if there are fewer than two."""
     stages: ChainStages | None = derived(graph, "chain_stages", lambda: _recognised(graph))
     return stages
 
@@ -44,9 +45,9 @@ def stages_of(graph: ComputationGraph) -> "ChainStages | None":
 class ForwardPeaks(NamedTuple):
     """Peaks of the forward nodes of each stage, int64[k] each.
 
-    first : of a sweep over the stage while its input stays live, uncounted
-    following : of a sweep that counts the input, and frees it after its last read
-    every : of a run that keeps the link and everything that the backward nodes read
+    first : peak of a sweep whose input stays live; the bytes of the input are not counted
+    following : peak of a sweep whose input is counted, and freed after its last read
+    every : peak of a run that keeps the link and everything that the backward nodes read
     """
 
     first: Int64
@@ -56,20 +57,20 @@ class ForwardPeaks(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageMemory:
-    """Bytes that the stages need, int64[k] each: an upper or a lower estimate.
+    """Bytes that each stage needs, int64[k] each: an upper or a lower estimate.
 
-    The input of stages a..b is live while they run, and is not counted.
+    While stages a..b run, the input of stage a is live; its bytes are not counted.
 
-    link : values that pass from each stage to later ones; 0 for the last stage
-    keep : bytes of a stage that stay live from its forward to its backward nodes, with its link, minus bytes counted
-        already, as those of its input; negative if the input is freed
-    again, once : peaks of stages that run again, and of stages that run for the first time, where values that are never
-        computed twice are not yet live
+    link : values that pass from the stage to later ones; 0 for the last stage
+    keep : values that stay live from the forward to the backward nodes of the stage, and its link, minus bytes that are
+        already counted as its input; negative if the stage frees its input
+    again : peaks when the stage is recomputed
+    once : peaks when the stage runs for the first time and computes its values that are never recomputed
     leaf : `again.every` without the link
-    backward : peak of the backward nodes, with the gradients
-    gradients : gradients live before the backward nodes of the stage, and its link if these read it
-    fixed : values that are never computed twice; after a sweep over their stage they stay live until it runs in full
-    pinned : all outputs of the forward part
+    backward : peak of the backward nodes, including the gradients
+    gradients : gradients live before the backward nodes of the stage run, and its link if the backward nodes read it
+    fixed : values that are never recomputed; they are live from the first sweep over the stage until it runs in full
+    pinned : all outputs of the forward part together
     """
 
     link: Int64
@@ -84,7 +85,7 @@ class StageMemory:
 
     @property
     def arrays(self) -> tuple[Int64, ...]:
-        """All arrays, in the order in which the kernel expects them."""
+        """All arrays, in the order that the kernel expects."""
         last = self.leaf, self.backward, self.gradients, self.fixed
         return self.link, self.keep, *self.again, *last, *self.once
 
@@ -106,14 +107,15 @@ class StageMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainStages:
-    """The forward part divided into stages where few values pass, and the backward nodes of each stage.
+    """The forward part, cut into stages where few values pass, and the backward nodes of each stage.
 
-    The values that pass a cut are the state after it and the input of the next stage: one value in a chain of layers, k
-    values in a recurrence that reads the last k steps. Backward nodes stay in id order. Those of stage a read forward
-    values only of stage a and of its input, and run after those of stage a + 1.
+    The values that pass a cut are called the state of the stage before it; they are the input of the next stage. A
+    state is one value in a chain of layers, and k values in a recurrence that reads the last k steps. Backward nodes
+    stay in id order. The backward nodes of stage a read forward values only from stage a and its input, and run after
+    the backward nodes of stage a + 1.
 
-    `nodes`, int64[f], are the needed forward nodes, by rising stages; `backward_nodes`, int64[g], the needed backward
-    nodes, by falling stages. `state`, int64[p], has the values that pass from each stage to later ones, by rising
+    `nodes`, int64[f], are the needed forward nodes, by rising `stage`. `backward_nodes`, int64[g], are the needed
+    backward nodes, by falling `backward_stage`. `state`, int64[p], lists the states of all stages, by rising
     `state_stage`.
     """
 
@@ -134,18 +136,18 @@ class ChainStages:
         return bool((np.bincount(self.state_stage) <= 1).all())
 
     def joined(self, count: int) -> "ChainStages":
-        """Join neighbouring stages into at most `count`, at least two, of about equal numbers of nodes."""
+        """Join neighbouring stages into two to `count` stages with about equal numbers of nodes."""
         if len(self) <= count:
             return self
         last_node = np.flatnonzero(np.diff(self.stage, append=len(self)))
         goals = (np.arange(1, count) * self.nodes.size) // count
-        # Without the last stage, which may have most of the nodes, so that at least two stages are left.
+        # The last stage may contain most of the nodes. Leave it out here, so that at least two stages remain.
         before_last = np.searchsorted(last_node[:-2], goals)
         ends = np.unique(np.append(before_last, len(self) - 1))
         return self._at(ends)
 
     def _at(self, ends: Int64) -> "ChainStages":
-        """Join stages into longer ones that end with the stages `ends`."""
+        """Join stages into longer ones; `ends` are the last old stages of the new ones."""
         number = np.searchsorted(ends, np.arange(len(self)))
         passing = np.isin(self.state_stage, ends)
         state = number[self.state_stage[passing]], self.state[passing]
@@ -154,18 +156,18 @@ class ChainStages:
 
     @property
     def lasting(self) -> Bool:
-        """bool[n]: forward nodes never recomputed: marked `once` or keep, or producing an output."""
+        """bool[n]: forward nodes that are never recomputed, because of a mark `once` or `keep` or an output."""
         graph = self.graph
         makes_output = _flags(graph.n_nodes, graph.producer[graph.output])
         return (runs_once(graph) | makes_output) & graph.forward
 
     @property
     def exact(self) -> bool:
-        """True if every node may be recomputed, so that costs are exact."""
+        """True if every forward node may be recomputed; then `costs` are exact."""
         return not bool(self.lasting[self.nodes].any())
 
     def costs(self) -> tuple[Int64, Int64, Int64, int]:
-        """Return the compute of `SWEEP`, `EVERY` and `LEAF` for each stage, and of nodes never recomputed."""
+        """Return the compute of `SWEEP`, `EVERY` and `LEAF` for each stage, and that of all nodes that run once."""
         read, lasting = _StageReads.of(self), self.lasting
         compute = self.graph.compute[self.nodes]
         sweep, saved, leaf = read.closures(lasting)
@@ -176,16 +178,16 @@ class ChainStages:
 
     @property
     def upper(self) -> StageMemory:
-        """Upper estimate in bytes."""
+        """Upper estimate of the bytes of each stage."""
         return _memory(self, upper=True)
 
     @property
     def lower(self) -> StageMemory:
-        """Lower estimate in bytes."""
+        """Lower estimate of the bytes of each stage."""
         return _memory(self, upper=False)
 
     def schedule(self, operations: Operations) -> Schedule:
-        """Return the schedule that a list of operations gives."""
+        """Return the schedule that executes a sequence of operations."""
         return emit(self.graph, np.concatenate([[], *self._runs(operations)]).astype(np.int32))
 
     def _runs(self, operations: Operations) -> Iterator[Int64]:
@@ -194,7 +196,8 @@ class ChainStages:
         ends = np.searchsorted(-self.backward_stage, -np.arange(len(self)), side="right")
         begins = np.searchsorted(-self.backward_stage, -np.arange(len(self)))
         has_lasting = _flags(len(self), self.stage[lasting[self.nodes]])
-        has_run, none = np.zeros(self.graph.n_nodes, bool), np.zeros(0, bool)  # of nodes that run once
+        # `has_run` marks nodes that have run and must not run again.
+        has_run, none = np.zeros(self.graph.n_nodes, bool), np.zeros(0, bool)
         whole = read.closures(has_run)
         stored: dict[tuple[int, int, bytes], Int64] = {}
         for operation, a in operations:
@@ -215,7 +218,7 @@ class ChainStages:
 
 
 def _recognised(graph: ComputationGraph) -> ChainStages | None:
-    """Return the finest division into stages that the backward nodes allow, with a narrow state."""
+    """Return the stages of a chain, or of a recurrence if cuts that several values pass give many more stages."""
     part = ForwardPart.of(graph)
     backward = np.flatnonzero(~graph.forward & graph.needed)
     if part.nodes.size == 0 or backward.size == 0:
@@ -231,11 +234,11 @@ def _recognised(graph: ComputationGraph) -> ChainStages | None:
 
 
 def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | None:
-    """Return the most stages with cuts that at most `width` values pass; None if there are fewer than two."""
+    """Return the finest stages whose states have at most `width` values; None if there are fewer than two."""
     graph = part.graph
     values, begin, end = part.lives
     places = np.flatnonzero(part.width[:-1] <= width)
-    # Consecutive places that the same values pass are one cut; a random sum for each set of values tells sets apart.
+    # Places passed by the same values are one cut. A sum of random marks serves as the hash of a set of values.
     marks = np.random.default_rng(0).integers(2**62, size=values.size)
     passing = interval_sums(begin, end, marks, part.nodes.size)[places]
     first = np.zeros(places.size, bool)
@@ -274,7 +277,10 @@ def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | No
 
 
 def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: int, last: int) -> Int64:
-    """Return the last forward place whose stage each backward node may join; updates must follow all other reads."""
+    """Return the last forward position to whose stage each backward node may belong.
+
+    An update must run after all other reads of its parameter.
+    """
     latest = np.full(count, last, np.int64)
     if graph.updates.any():
         reader, parameter = changeable_reads(graph)
@@ -288,10 +294,10 @@ def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _StageReads:
-    """The reads within stages, as pairs (reader, value).
+    """The reads of forward values in each stage, as pairs (reader, value).
 
-    Forward nodes read values of their own stage (`inner`) and of its input (`entry`), backward nodes likewise (`saved`
-    and `entry_saved`). `stage` is the stage of each node, or -1.
+    Forward nodes read values of their own stage (`inner`) and of its input (`entry`). Backward nodes read values of
+    their own stage (`saved`) and of its input (`entry_saved`). `stage` is the stage of each node, or -1.
     """
 
     stages: ChainStages
@@ -318,10 +324,10 @@ class _StageReads:
         return cls(stages, number, inner, entry, saved, entry_saved)
 
     def closures(self, there: Bool) -> tuple[Bool, Bool, Bool]:
-        """bool[n] each: nodes of each stage that its link needs, that its backward nodes need, and that a leaf runs.
+        """Return three masks of nodes, bool[n]: those that links need, that backward nodes need, and that leaves run.
 
-        Values of the nodes `there` are live already. A leaf runs the nodes that the backward nodes need, except for
-        links that stay live.
+        The values of nodes marked in `there` are already live. A leaf runs the nodes that the backward nodes need, but
+        it does not recompute values of a link that stay live.
         """
         graph, stays = self.stages.graph, self.stays
         passed = _flags(graph.n_values, self.stages.state)
@@ -335,7 +341,7 @@ class _StageReads:
     def stays(self) -> Bool:
         """bool[n_values]: values of a state that stay live because backward nodes of their own stage read them.
 
-        Values whose node must be recomputed for another of its values are not among them.
+        A value is excluded if its node must be recomputed anyway, for another of its values.
         """
         graph, saved = self.stages.graph, self.is_saved
         stays = _flags(graph.n_values, self.stages.state) & saved
@@ -345,20 +351,20 @@ class _StageReads:
 
     @property
     def is_saved(self) -> Bool:
-        """bool[n_values]: values that the backward nodes of their stage read."""
+        """bool[n_values]: values that a backward node of the same stage reads."""
         return _flags(self.stages.graph.n_values, self.saved[1])
 
     @property
     def inputs(self) -> tuple[Int64, Int64]:
-        """(int64[p], int64[p]): stages, and the values that enter each, the state of the stage before."""
+        """(int64[p], int64[p]): pairs of a stage and a value of its input."""
         return self.stages.state_stage + 1, self.stages.state
 
     def among_inputs(self, reads: tuple[Int64, Int64]) -> Bool:
-        """bool[p]: inputs that some of the reads (reader, value) read."""
+        """Mark the inputs that occur in the reads (reader, value), bool[p]."""
         return np.isin(self._key(*self.inputs), self._key(self.stage[reads[0]], reads[1]))
 
     def last_reads(self, reads: tuple[Int64, Int64], place: Int64) -> Int64:
-        """int64[p]: the last place within its stage that reads each input, -1 without one."""
+        """Return the last position in the stage that reads each input, int64[p]; -1 if it is not read."""
         keys = self._key(*self.inputs)
         order, last = np.argsort(keys), np.full(keys.size, -1, np.int64)
         where = np.searchsorted(keys[order], self._key(self.stage[reads[0]], reads[1]))
@@ -367,14 +373,14 @@ class _StageReads:
 
     @property
     def passes_on(self) -> Bool:
-        """bool[p]: inputs that enter the next stage too."""
+        """bool[p]: inputs that are also inputs of the next stage."""
         return np.isin(self._key(*self.inputs), self._key(self.stages.state_stage, self.stages.state))
 
     def _key(self, stage: Int64, value: Int64) -> Int64:
         return stage * self.stages.graph.n_values + value
 
     def unread_inputs(self, leaves: Bool) -> Int64:
-        """Return the values that enter a stage whose leaf and backward nodes do not read them."""
+        """Return the inputs that neither the leaf nor the backward nodes of their stage read."""
         k, forward = len(self.stages), self.stages.graph.forward
         by_leaf = leaves[self.entry[0]]
         read = self.among_inputs((self.entry[0][by_leaf], self.entry[1][by_leaf])) | self.among_inputs(self.entry_saved)
@@ -383,7 +389,10 @@ class _StageReads:
         return value[leaf_runs[stage] & ~read]
 
     def _ancestors(self, targets: Bool, missing: Bool) -> Bool:
-        """bool[n]: the nodes of the same stage, producers of missing values, that the targets depend on."""
+        """Mark the nodes that must run to compute the targets from values that are not missing, bool[n].
+
+        Only dependencies within a stage count.
+        """
         graph, (reader, value) = self.stages.graph, self.inner
         reader, value = reader[missing[value]], value[missing[value]]
         indptr = np.searchsorted(reader, np.arange(graph.n_nodes + 1))
@@ -399,10 +408,11 @@ class _StageReads:
 
 
 def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
-    """Return the bytes of each stage; the estimates differ where other stages decide when a value is freed.
+    """Return an upper or a lower estimate of the bytes of each stage.
 
-    The upper estimate keeps values of nodes that are never recomputed, inputs that no leaf reads, and inputs that the
-    backward nodes of the stage before also read; the lower estimate frees them, unless they must stay.
+    The estimates differ in values that other stages may keep live: values of nodes that are never recomputed, inputs
+    that no leaf reads, and inputs that the backward nodes of the stage before also read. The upper estimate keeps them;
+    the lower estimate frees them unless they must stay live.
     """
     graph, lasting, k = stages.graph, stages.lasting, len(stages)
     read = _StageReads.of(stages)
@@ -416,14 +426,15 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
     size = np.where(pinned, 0, graph.memory)
     if not upper:
         size[read.unread_inputs(leaf_nodes)] = 0
-    others = np.where(stays, 0, size)  # without nodes that run once
+    others = np.where(stays, 0, size)  # excludes nodes never recomputed
     fixed = _sums(number[graph.producer], size, stays & upper, k)
     fixed[-1] = 0  # it has no sweep
     input_stage, entering = read.inputs
     input_size = others[entering]
     link_size = np.bincount(stages.state_stage, input_size, k).astype(np.int64)
     read_back = read.among_inputs(read.entry_saved)
-    # Inputs stay live after the backward nodes of the stage if earlier stages read them, or if they pass on.
+    # An input outlives the backward nodes of the stage if it is an input of the next stage too, or if backward nodes of
+    # an earlier stage read it.
     earliest = np.full(graph.n_values, k, np.int64)
     np.minimum.at(earliest, read.entry_saved[1], read.stage[read.entry_saved[0]])
     retained = read.passes_on | stays_on[entering] | (saved & upper)[entering] | (earliest[entering] < input_stage)
@@ -463,7 +474,7 @@ class _Profile:
         self.last = np.append(self.begin[1:], stages.nodes.size) - 1
 
     def forward(self, member: Bool, kept: Bool, input_size: Int64 | None = None) -> Int64:
-        """int64[k]: peak of the member nodes of each stage; values in `kept` stay live to its end."""
+        """Return the peak over the member nodes of each stage, int64[k]; `kept` values stay live to its end."""
         stages, graph = self.stages, self.stages.graph
         values = np.flatnonzero(member[graph.producer])
         made = self.place[graph.producer[values]]
@@ -484,11 +495,11 @@ class _Profile:
         return _maxima(live, stages.stage, member[stages.nodes], len(stages))
 
     def swept(self, member: Bool, kept: Bool, input_size: Int64) -> tuple[Int64, Int64]:
-        """`forward` without and with the bytes of the input."""
+        """Return `forward` without and with the bytes of the input."""
         return self.forward(member, kept), self.forward(member, kept, input_size)
 
     def backward(self, saved: Bool, input_size: Int64) -> tuple[Int64, Int64]:
-        """(int64[k], int64[k]): peak of the backward nodes of each stage, and the gradients live before them."""
+        """Return the peak over the backward nodes of each stage, and the bytes of gradients live before they run."""
         stages, graph = self.stages, self.stages.graph
         number, count = stages.backward_stage, stages.backward_nodes.size
         start = np.searchsorted(-number, -np.arange(len(stages)))
@@ -511,7 +522,7 @@ class _Profile:
 
 
 def _flags(count: int, *members: Int32 | Int64) -> Bool:
-    """bool[count]: which numbers are members."""
+    """Mark the positions of all members, bool[count]."""
     flags = np.zeros(count, bool)
     for each in members:
         flags[each] = True
@@ -519,19 +530,19 @@ def _flags(count: int, *members: Int32 | Int64) -> Bool:
 
 
 def _sums(number: Int64, amount: Int64, member: Bool, count: int) -> Int64:
-    """int64[count]: the sum over the members of each stage."""
+    """Sum the amounts of member nodes by stage number, int64[count]."""
     sums = np.zeros(count, np.int64)
     np.add.at(sums, number[member], amount[member])
     return sums
 
 
 def _live(begin: Int64, last: Int64, size: Int64, length: int) -> Int64:
-    """int64[length]: bytes at each place of what is live from `begin` to `last`, both included."""
+    """Return the live bytes at each position, int64[length]; a value is live from `begin` to `last`, inclusive."""
     return interval_sums(begin, np.minimum(last + 1, length), size, length)
 
 
 def _maxima(live: Int64, number: Int64, member: Bool, count: int) -> Int64:
-    """int64[count]: the maximum over the members of each stage; 0 for an empty stage."""
+    """Return the maximum over the member nodes of each stage, int64[count]; 0 for a stage without members."""
     peaks = np.zeros(count, np.int64)
     np.maximum.at(peaks, number[member], live[member])
     return peaks

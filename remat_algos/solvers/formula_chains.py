@@ -1,7 +1,7 @@
-"""Chains of lower sets that are optimal by formulas (1) and (2), for `exact_dp` and `approximate_dp`.
+"""Chains of lower sets that are optimal by formulas (1) and (2) of kusumoto2019, for `exact_dp` and `approximate_dp`.
 
-All Pareto points of families with few pairs are tried, with or without a limit. So on small graphs a larger limit never
-leads to a more expensive plan.
+If a family has few pairs of sets, all of its Pareto-optimal chains are tried, with or without a limit. On small graphs,
+therefore, a larger limit never leads to a more expensive plan.
 """
 
 import math
@@ -30,11 +30,14 @@ from remat_algos.wording import counted, format_bytes
 STRATEGIES = ("time", "memory", "cache")
 
 RoundedChain = tuple[LowerSets, int]
-"""A chain, and the unit to which costs were rounded, 0 if exact."""
+"""A chain, and the unit to which costs were rounded when it was chosen; 0 if they were exact."""
 
 
 class FormulaChains:
-    """The chains of a family that are optimal by the formulas; those of the subfamily `smaller` bound the search."""
+    """Finds the chains of a family that are optimal by the formulas.
+
+    The search is faster with `smaller`, a subfamily: its best chain is an upper bound for the whole family.
+    """
 
     def __init__(
         self, family: LowerSetFamily, clock: Clock, *, keep_last: bool, smaller: "FormulaChains | None" = None
@@ -50,7 +53,7 @@ class FormulaChains:
 
     @cached_property
     def complement(self) -> ChainProgram:
-        """Chains by formula (2), with the compute of kept nodes as cost."""
+        """The program whose peak is formula (2) and whose cost is the compute of kept nodes."""
         return ChainProgram.by_formulas(self.family, self.clock, keep_last=self.keep_last, kept=True)
 
     @cached_property
@@ -58,7 +61,7 @@ class FormulaChains:
         return self.program.least_budget(None if self.smaller is None else self.smaller.least_budget)
 
     def best(self, budget: int, strategy: str) -> RoundedChain | None:
-        """Return the best chain with a formula peak within a budget, or None; the best of `smaller` bounds its cost."""
+        """Return the best chain for which formula (2) is within a budget, or None if there is no such chain."""
         graph = self.family.graph
         known = None if self.smaller is None else self.smaller.best(budget, strategy)
         if strategy == "cache":
@@ -71,15 +74,15 @@ class FormulaChains:
         return known if point is None else (self.family.chain(point.rows), point.rounded)
 
     def frontier(self) -> list[tuple[RoundedChain, int]]:
-        """Return the chains of all Pareto points, each with its formula peak, which rises."""
+        """Return the Pareto-optimal chains, each with its peak by formula (2), by rising peak."""
         return [((self.family.chain(each.rows), each.rounded), each.peak) for each in self.program.frontier()]
 
     def has_few_pairs(self, max_pairs: int) -> bool:
-        """True if all steps are stored and number at most `max_pairs`."""
+        """Return True if the family has at most `max_pairs` pairs of sets and the figures of all are stored."""
         return self.program.steps.stored_all and self.family.pairs[1].size <= max_pairs
 
     def _cost(self, chain: LowerSets, strategy: str) -> int:
-        """Return the objective of the program for a chain, which may be of another family."""
+        """Return the cost that `strategy` minimizes for a chain, which may belong to another family."""
         overhead = formula_overhead(self.family.graph, chain, self.keep_last)
         return overhead if strategy == "time" else int(self.family.graph.compute[self.family.nodes].sum()) - overhead
 
@@ -87,7 +90,7 @@ class FormulaChains:
 def formula_chains(
     graph: ComputationGraph, family: str, clock: Clock, *, keep_last: bool, cap: int = CAP, max_sets: int | None = None
 ) -> FormulaChains:
-    """The chains of a family named as in `lower_set_family`; the exact family has the wide one as `smaller`."""
+    """Return the chains of a family, named as in `lower_set_family`; for "exact", `smaller` is the wide family."""
     few = tuning.MAX_SETS if family == "exact" else max_sets
     wide = lower_set_family(graph, "wide" if family == "exact" else family, cap=cap, max_sets=few)
     chains = FormulaChains(wide, clock, keep_last=keep_last)
@@ -109,7 +112,10 @@ def formula_candidates(
     lazy: bool | None,
     cap: int = CAP,
 ) -> Iterator[Candidate]:
-    """Candidates of a family: one block, the best chains of a smaller family, then of all; options as in `exact_dp`."""
+    """Yield one block, then the best chains of the smaller family, then those of the whole family.
+
+    Options are those of `exact_dp`.
+    """
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)
     chains = formula_chains(
@@ -136,7 +142,7 @@ def formula_candidates(
         if strategy in (None, "time"):
             few = each.has_few_pairs(tuning.FEW_PAIRS)
             yield from _curve(each, candidates_of) if limit is None or few else _near(each, limit, candidates_of)
-        # After polishing, memory-centric chains are often the best.
+        # After the passes of `solve`, memory-centric chains are often the best.
         if strategy != "time":
             centric = strategy or "memory"
             for budget in memory_centric_budgets(each.least_budget, each.program.max_peak):
@@ -144,7 +150,7 @@ def formula_candidates(
 
 
 def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
-    """Yield time-centric chains of all Pareto points, or if these are many, of a grid of budgets."""
+    """Yield the Pareto-optimal time-centric chains; on large families, those for a grid of formula budgets."""
     points: Iterable[tuple[RoundedChain | None, int]]
     if chains.has_few_pairs(tuning.MAX_PAIRS):
         points = evenly(chains.frontier(), chains.family.graph.n_nodes)
@@ -157,8 +163,9 @@ def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidat
 
 
 def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
-    """Yield time-centric chains with a simulated peak near a limit: spread budgets, then bisection near the best."""
-    tried: list[tuple[int, int, tuple[int, int, int]]] = []  # budget, formula peak, rank
+    """Yield time-centric chains whose simulated peak is near a limit, by bisection over the formula budget."""
+    # (formula budget, formula peak, best rank of the simulated candidates)
+    tried: list[tuple[int, int, tuple[int, int, int]]] = []
     waiting = geometric(chains.least_budget, chains.program.max_peak, tuning.BUDGETS_SPREAD)
     for _ in range(len(waiting) + tuning.BISECTED):
         budget = waiting.pop(0) if waiting else _between(tried)
@@ -173,9 +180,10 @@ def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterat
 
 
 def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
-    """Return a budget between the best one and the next larger, or if nothing fits, on the side with the wider gap.
+    """Return a budget between the best budget and the next larger one, or None if all of them have been tried.
 
-    The chain of a budget is also that of all budgets down to its formula peak. None if no budget is left between.
+    If nothing fits yet, the budget may also lie between the best and the next smaller one; the wider gap is chosen. A
+    chain that is optimal for a budget is also optimal for every smaller budget down to its own formula peak.
     """
     tried = sorted(tried)
     at = min(range(len(tried)), key=lambda place: tried[place][2])
@@ -189,19 +197,19 @@ def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
 def chain_candidates(
     graph: ComputationGraph, chain: LowerSets, details: Details, keep_last: bool, lazy: bool | None
 ) -> Iterator[Candidate]:
-    """Yield a chain as a candidate, two where `lazy` is None."""
+    """Yield the candidate of a chain; if `lazy` is None, one for each value of `lazy`."""
     for each in (True, False) if lazy is None else (bool(lazy),):
         schedule = canonical_schedule(graph, chain, keep_last=keep_last, lazy=each)
         yield evaluated(graph, schedule, {**details, "keep_last": keep_last, "lazy": each})
 
 
 def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
-    """Return the rank of an evaluated candidate; the worst one if it violates a mark."""
+    """Return the rank of an evaluated candidate; `WORST` if it violates a mark."""
     return WORST if candidate.simulation is None else rank(candidate.figures, limit)
 
 
 def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
-    """Return evenly spread items, coarsest first; fewer on large graphs, whose simulation takes longer."""
+    """Return evenly spread items in the order of `coarse_first`; fewer on large graphs, which simulate slowly."""
     count = max(16, min(tuning.MAX_SIMULATED_CHAINS, tuning.MAX_CHAIN_STEPS // max(1, n_nodes)))
     return coarse_first([items[int(place)] for place in spread(len(items), count)])
 
@@ -224,14 +232,14 @@ def formula_details(
     if rounded:
         details["costs_rounded_to"] = rounded
     kept_besides = kept_against(graph, chain, keep_last)
-    # `once` or marked nodes, which the formulas ignore.
+    # The formulas ignore marks and `once`, so the schedule may keep more nodes than the chain.
     if kept_besides:
         details["kept_besides"] = [graph.labels[v] for v in kept_besides]
     return details
 
 
 def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[str, str]]:
-    """Yield the row of a plan's text about the formulas, whose figures may differ from those of the simulation."""
+    """Yield the row of a plan's text report with the peak and the overhead by the paper's formulas."""
     peak, overhead = details.get("formula_peak"), details.get("formula_overhead")
     if not (is_count(peak) and is_count(overhead)):  # unchecked plan file
         return
@@ -244,7 +252,7 @@ def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[st
 
 
 def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool) -> int:
-    """Formula (1); a kept last block is not counted."""
+    """Return the overhead by formula (1), without the last block if it is kept."""
     overhead = chain.overhead(graph)
     if keep_last:
         block = chain.blocks(graph)
@@ -266,17 +274,17 @@ def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> N
 
 
 def geometric(low: int, high: int, count: int) -> list[int]:
-    """At most `count` budgets in geometric progression, the smallest first."""
+    """Return at most `count` budgets in geometric progression from `low` to `high`."""
     return np.unique(np.geomspace(max(1, low), max(1, low, high), count).astype(np.int64)).clip(low).tolist()
 
 
 def memory_centric_budgets(low: int, high: int) -> list[int]:
-    """Formula budgets of memory-centric chains, the smallest first."""
+    """Return the formula budgets for memory-centric chains, ascending."""
     return sorted({min(high, int(low * times)) for times in tuning.MEMORY_CENTRIC})
 
 
 def formula_bytes(budget: int | str) -> int:
-    """Bytes of a formula budget: a number, or an amount such as "2.1GB"."""
+    """Convert a formula budget, a number or an amount such as "2.1GB", to bytes."""
     try:
         amount = Budget.of(budget)
     except (TypeError, ValueError) as error:
@@ -294,7 +302,7 @@ def _wrong_budget(budget: int | str) -> ArgumentError:
 
 
 def too_little(graph: ComputationGraph, family: str, budget: int, least: int) -> BudgetError:
-    """The error for a formula budget below the minimum; it reports the simulated peak of no_remat."""
+    """Return the error for a formula budget below the minimum; it names the simulated peak of no_remat."""
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
     peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
     return BudgetError(
@@ -313,7 +321,7 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
 
 @checked_arguments
 def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = CAP) -> int:
-    """Return the minimum budget within which formula (2) has a chain of lower sets.
+    """Return the minimum of formula (2) over the chains of a family.
 
     Parameters
     ----------
@@ -349,7 +357,7 @@ def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = C
 def formula_frontier(
     graph: ComputationGraph, family: str = "exact", *, keep_last: bool = False, cap: int = CAP
 ) -> list[tuple[int, int, LowerSets]]:
-    """Every Pareto point of formulas (1) and (2), without simulation.
+    """Return every Pareto point of formulas (1) and (2), without simulation.
 
     Parameters
     ----------
@@ -357,13 +365,14 @@ def formula_frontier(
     family : {"exact", "wide", "pruned"}
         As in `lower_set_family`.
     keep_last : bool
-        Keep the last block, which formula (1) recomputes directly after its run.
+        Keep the last block. Formula (1) recomputes it directly after its run.
     cap : int
 
     Returns
     -------
     list of (int, int, LowerSets)
-        Overhead, peak and chain, overheads rising. Costs of more than 2,048 units are rounded to larger units.
+        Overhead, peak and chain of each point, by rising overhead. If an overhead exceeds 2,048 times the common
+        divisor of the costs, costs are rounded to a larger unit.
 
     Raises
     ------

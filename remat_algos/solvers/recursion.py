@@ -1,4 +1,4 @@
-"""Schedules by recursion on separators, for twremat and pathremat."""
+"""Schedules by recursion on separators, for `twremat` and `pathremat`."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,16 +20,16 @@ from remat_algos.structure.separators import SeparatorTree
 
 Rank = tuple[int, int, int]
 Choice = tuple[int, str, int]
-"""Maximum bytes of a batch, its name in the details, and the recursion limit."""
+"""Maximum bytes of a batch, the name of this maximum in the details, and the recursion limit."""
 Tree = tuple[SeparatorTree | None, Details]
-"""Separators, None if the decomposition is too wide, and how they were chosen."""
+"""Separators (None if the decomposition is too wide), and details on how they were chosen."""
 
 
 class Part:
-    """The needed nodes of a graph that a recursion decides about, numbered from 0 in id order.
+    """The needed nodes of a graph that a recursion may recompute, numbered from 0 in id order.
 
-    A `simplified` part leaves out weightless nodes, which have no bytes and depend on no node with bytes: these run
-    once, before all others. Outputs are never left out.
+    A `simplified` part leaves out the weightless nodes, which have no bytes and depend on no node with bytes. They run
+    once, before all other nodes. Nodes that compute outputs are never left out.
     """
 
     def __init__(self, graph: ComputationGraph, simplified: bool) -> None:
@@ -56,13 +56,15 @@ class Part:
         return UndirectedGraph.from_edges(self.nodes.size, np.stack([self.pred, readers], axis=1))
 
     def schedule(self, tree: SeparatorTree, recursion_limit: int, batch: int, longest: int) -> Schedule | None:
-        """Return the schedule of a recursion on a tree of separators; None if it has more runs than `longest`.
+        """Return the schedule of a recursion on a separator tree; None if it has more than `longest` runs.
 
-        Components of fewer than `recursion_limit` bags are run in one pass. A visit to a component may also compute
-        `batch` bytes of values for later readers, any number with `UNLIMITED`, none with `PLAIN`, as in the paper. The
-        runs of a visit depend only on its separator, its targets and the nodes to run for them. So a later visit with
-        the same three, compared by two 64-bit hashes, copies the earlier runs. A hash collision cannot lead to a wrong
-        plan, since every schedule is simulated.
+        Components of fewer than `recursion_limit` bags are run in one pass. In a visit to a component, up to `batch`
+        bytes of values for later readers may be computed too: any number with `UNLIMITED`, none with `PLAIN`, as in the
+        paper.
+
+        The runs in a visit depend only on the separator, the targets and the nodes to run for the targets. If a later
+        visit agrees in all three, it copies the runs of the earlier visit. The three are compared by two 64-bit hashes.
+        A hash collision cannot lead to a wrong plan, since every schedule is simulated.
         """
         order = recursive_order(
             self.pred_indptr,
@@ -81,7 +83,7 @@ class Part:
         return None if order is None else self.completed(order)
 
     def completed(self, order: Int32) -> Schedule:
-        """Return the schedule of the graph: weightless nodes first, then the order, without forbidden second runs."""
+        """Return the schedule of the whole graph: weightless nodes, then `order`, without runs that marks forbid."""
         graph = self.graph
         single = runs_once(graph)
         runs = np.concatenate([self.weightless, self.nodes[order]])
@@ -109,9 +111,9 @@ def by_recursion(
 ) -> Iterator[Candidate]:
     """Yield the one-pass schedule, then some schedules of each separator tree, then all schedules of the best trees.
 
-    Without a limit, or if schedules are short, every tree counts as one of the best. If there are weightless nodes, the
-    part without them comes first. `trees` yields the `n_trees` trees of a part. By default several recursion limits are
-    tried, with and without batching.
+    `trees` yields the `n_trees` separator trees of a part. If there are weightless nodes, the part without them is
+    solved first. Without a limit, or if schedules are short, all trees get all of their schedules. By default several
+    recursion limits are tried, with and without batching.
     """
     _check_options(recursion_limit, batching, length_limit)
     whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
@@ -140,7 +142,7 @@ def by_recursion(
 
 
 class _Recursion:
-    """Builds schedules of trees, without duplicates."""
+    """Builds the schedules of separator trees, and skips duplicates."""
 
     def __init__(self, graph: ComputationGraph, limit: int | None, clock: Clock, length_limit: float) -> None:
         self.graph = graph
@@ -151,10 +153,10 @@ class _Recursion:
         self.best = WORST
 
     def candidates(self, part: Part, tree: Tree, choices: Sequence[Choice]) -> Iterator[Candidate]:
-        """Yield candidates of one tree; afterwards `best` is the rank of the best."""
+        """Yield the candidates of one tree; afterwards `self.best` is the rank of the best of them."""
         self.best = WORST
         separators, details = tree
-        # The kernel counts steps in int32.
+        # The kernel counts steps as int32.
         longest = int(min(self.length_limit * max(1, part.nodes.size), 2**31 - 1))
         for batch, name, recursion_limit in choices:
             self.clock.check()
@@ -175,7 +177,7 @@ class _Recursion:
 
 
 def _choices(part: Part, recursion_limit: int | None, batching: bool | None, varied: bool) -> list[Choice]:
-    """Return the choices for the schedules of a tree, the plain one first."""
+    """Return the combinations of batch size and recursion limit to try, those without batching first."""
     batches = {} if batching else {PLAIN: "none"}
     if batching is not False:
         batches |= {int(share * part.largest): name for name, share in reversed(tuning.BATCH_SHARES.items())}
@@ -201,7 +203,7 @@ def _check_options(recursion_limit: int | None, batching: bool | None, length_li
 
 
 def _weightless(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes without bytes that depend on no node with bytes, except outputs."""
+    """Mark nodes that have no bytes and depend on no node with bytes, bool[n]; nodes with outputs are excluded."""
     heavy = graph.node_memory > 0
     heavy[graph.producer[graph.output]] = True
     return dependent_nodes(*graph.predecessors, heavy.view(np.uint8)) == 0

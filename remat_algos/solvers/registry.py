@@ -1,4 +1,4 @@
-"""Solvers: their tasks, the candidates that they yield, and the registry of the folder `methods`."""
+"""The registry of solvers, the tasks that they get, and the candidates that they yield."""
 
 import inspect
 from bisect import bisect_right
@@ -26,17 +26,17 @@ from remat_algos.wording import did_you_mean
 Item = TypeVar("Item")
 Details = Mapping[str, Any]
 WORST = (2, 2**63, 2**63)
-"""A rank below that of every candidate."""
+"""A rank that is worse than the rank of every candidate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A schedule from a solver, with the bounds that the solver proves and its choices (`details`, for the plan).
+    """A schedule from a solver, with the bounds that the solver proves, and `details` for the plan.
 
-    `bound` is a lower bound on the compute of all schedules of the `scope` within the limit, `peak_bound` one on the
-    peak of all schedules. A schedule with a `simulation` is not simulated again. A solver that runs several times
-    numbers its runs, and the best candidates of each `run` are kept. The portfolio fills in `solver`. `figures` are the
-    peak in bytes and the compute.
+    `bound` is a lower bound on the compute of all schedules of the `scope` within the limit. `peak_bound` is a lower
+    bound on the peak of all schedules. A schedule with a `simulation` is not simulated again. If a solver searches
+    several times, `run` numbers its searches, and the best candidates of each are kept. The portfolio fills in
+    `solver`. `figures` contains the peak in bytes and the compute.
     """
 
     schedule: Schedule
@@ -55,14 +55,14 @@ class Candidate:
 
     @property
     def simulated(self) -> Simulation:
-        """The simulation of a candidate; every candidate that the portfolio keeps has one."""
+        """The simulation of the candidate; raises ArgumentError if it was not simulated."""
         if self.simulation is None:
             raise ArgumentError("the candidate was not simulated; call simulate(graph, candidate.schedule)")
         return self.simulation
 
 
 def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = MappingProxyType({})) -> Candidate:
-    """Simulate a schedule; one that violates a mark gets no simulation, and the portfolio reports it."""
+    """Simulate a schedule; if it violates a mark, return a candidate without a simulation."""
     try:
         return Candidate(schedule, details, simulation=simulate(graph, schedule))
     except ScheduleError:
@@ -73,17 +73,17 @@ def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = Ma
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """The task of a solver, in addition to the graph and its own options.
+    """The input of a solver, in addition to the graph and the options of the solver.
 
     limit : maximum peak in bytes; None for the whole frontier
-    bound : lower bound on the compute of schedules within the limit, at which a search can stop
-    slack : compute above the bound at which a search may already stop
-    closure : the closure bound at the limit, if known
-    sought : peak at which searches for the lowest peak end, without the longer searches that usually follow
-    budgets : for a whole frontier, number of limits that are searched one by one; else 0
-    constraints : solvers may ignore them, since candidates that violate them are dropped
-    effort : "fast", "default" or "best", which limit the work of searches
-    candidates : those of the solvers that ran before
+    bound : lower bound on the compute of schedules within the limit; a search may stop when it is reached
+    slack : compute above the bound at which a search may stop early
+    closure : the closure bound at the limit, if it has been computed
+    sought : peak at which a search for the lowest peak stops, without the longer searches that usually follow
+    budgets : number of limits to search one after another for a whole frontier; else 0
+    constraints : limits on runs and regions; candidates that violate them are dropped, so solvers may ignore them
+    effort : "fast", "default" or "best"; it limits the work of searches
+    candidates : the candidates of the solvers that ran before
     """
 
     limit: int | None = None
@@ -99,7 +99,7 @@ class Task:
 
     @property
     def goal(self) -> int | None:
-        """Compute at which a search can stop; None without a bound."""
+        """Compute at which a search may stop; None if there is no bound."""
         return None if self.bound is None else self.bound + self.slack
 
     def __post_init__(self) -> None:
@@ -110,9 +110,9 @@ class Task:
 def rank(
     figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
 ) -> tuple[int, int, int]:
-    """Sort key: schedules within both limits, then those above the compute limit, then those above the memory limit.
+    """Return a sort key: schedules that fit both limits first, then those above the compute limit, then the others.
 
-    The first number is 0 if the schedule fits. Those that fit are sorted by (compute, peak), but without a limit, or
+    The first number is 0 if the schedule fits. Schedules that fit are sorted by (compute, peak); without a limit, or
     with `lowest`, by (peak, compute).
 
     >>> sorted([(5, 9), (7, 6), (6, 7)], key=lambda figures: rank(figures, 6))
@@ -127,7 +127,11 @@ def rank(
 
 
 def keep_undominated(items: list[Item], item: Item, figures: Callable[[Item], tuple[int, float]]) -> bool:
-    """Insert an item, unless dominated or equalled, into a list by peak; remove those it dominates; True if added."""
+    """Add an item to a list of undominated items, sorted by peak, and remove the items that it dominates.
+
+    If an item in the list dominates or equals it, the item is not added. `figures` returns the peak and the compute of
+    an item. Return True if it was added.
+    """
     peak, compute = figures(item)
     end = begin = bisect_right(items, peak, key=lambda kept: figures(kept)[0])
     if begin and figures(items[begin - 1])[1] <= compute:
@@ -141,7 +145,7 @@ def keep_undominated(items: list[Item], item: Item, figures: Callable[[Item], tu
 
 
 def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, float]]) -> list[Item]:
-    """Items that no other dominates, by rising peak; the first of equal ones."""
+    """Return the items that no other item dominates, by rising peak; among equal items, the first."""
     kept = list[Item]()
     for item in items:
         keep_undominated(kept, item, figures)
@@ -149,20 +153,22 @@ def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, float]]) 
 
 
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
-BASELINE = "no_remat"  # the reference solver
-START = "start"  # the user's own schedule
-OWN = (START, BASELINE)  # candidates without a search
-AUTO = "auto"  # the best of all solvers
+BASELINE = "no_remat"
+# Solver name of a candidate that is the user's own schedule.
+START = "start"
+# Solver names of candidates that exist before any search.
+OWN = (START, BASELINE)
+AUTO = "auto"  # runs all solvers
 
 Stream = Iterator[Candidate | Schedule]
-"""The output of a solver: candidates or schedules, the most different first, so that it may be stopped at any time."""
+"""The output of a solver. It should yield varied schedules first, since it may be stopped at any time."""
 
 Rows = Iterable[tuple[str, str]]
-"""Rows of labels and texts."""
+"""Pairs (label, text), the rows of a text report."""
 
 
 def no_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """Default `describe`: no extra lines."""
+    """Return no rows; the default of `describe`."""
     return ()
 
 
@@ -171,15 +177,15 @@ class Solver(Registered):
     """A registered solver and its properties.
 
     function : `function(graph, task, clock, **options)` yields `Candidate` or `Schedule`
-    paper : key of its paper in docs/references.bib, or ""
-    needs : `needs(graph)` is the reason why it refuses a graph, or None
-    optimal_in : class of schedules in which its result is optimal, one of `SCOPES`
-    improves : it improves the candidates of other solvers (`task.candidates`), so it runs after them
-    portfolio : "auto" runs it
-    price : seconds for 1,000 nodes, measured by tests/benchmarks/test_solvers.py. Solvers run in this order; effort
-        "fast" skips those above 0.1, unless they improve candidates
-    describe : `describe(graph, details)` returns rows (label, text) for the text of a plan
-    explain : `explain(graph, most, **options)` returns a result with at most `most` of its decisions
+    paper : key of the paper in docs/references.bib, or ""
+    needs : `needs(graph)` returns the reason why the solver refuses a graph, or None
+    optimal_in : class of schedules in which the result is optimal, one of `SCOPES`
+    improves : True if the solver improves the candidates of other solvers (`task.candidates`) and so runs after them
+    portfolio : True if "auto" runs the solver
+    price : seconds for 1,000 nodes, measured by tests/benchmarks/test_solvers.py. Solvers run by rising price. Effort
+        "fast" skips solvers with a price above 0.1, unless they improve candidates
+    describe : `describe(graph, details)` returns rows (label, text) for the text report of a plan
+    explain : `explain(graph, most, **options)` returns a result that lists at most `most` decisions of the solver
     """
 
     paper: str
@@ -200,12 +206,12 @@ class Solver(Registered):
 
     @property
     def cheap(self) -> bool:
-        """True if it takes hardly longer than reading the graph."""
+        """True if the price is so low that the solver may run after the deadline."""
         return self.price <= tuning.CHEAP
 
     @property
     def searches(self) -> bool:
-        """True if it improves candidates and proves no optimum."""
+        """True if the solver improves candidates and does not prove optimality."""
         return self.improves and self.optimal_in is None
 
     def check_options(self, options: Mapping[str, Any]) -> None:
@@ -232,7 +238,7 @@ class Solver(Registered):
                 )
 
     def candidates(self, graph: ComputationGraph, task: Task, clock: Clock, options: Mapping[str, Any]) -> Stream:
-        """Start the solver; raises TypeError as `check_options` does."""
+        """Start the solver after `check_options`."""
         self.check_options(options)
         stream = self.function(graph, task, clock, **options)
         if not isinstance(stream, Iterator):
@@ -249,12 +255,12 @@ SOLVERS = Registry[Solver](package)
 
 
 def any_graph(graph: ComputationGraph) -> str | None:
-    """Return None: a solver with this `needs` accepts every graph."""
+    """Return None: the default of `needs`, which accepts every graph."""
     return None
 
 
 def training_graph(graph: ComputationGraph) -> str | None:
-    """Return the reason to refuse a graph without a backward part, else None."""
+    """Return the reason to refuse a graph without a backward part, or None."""
     return None if graph.is_training else "the graph has no backward part; call differentiate(graph) first"
 
 
@@ -271,7 +277,7 @@ def solver(
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows,
     explain: Callable[..., Result] | None = None,
 ) -> Callable[[Function], Function]:
-    """Register a solver: ``@solver()`` above its function; see `Solver` for the parameters."""
+    """Decorate a function as a solver, ``@solver(...)``; see `Solver` for the parameters."""
     check_brackets("solver", function)
 
     def register(function: Function) -> Function:
@@ -305,12 +311,12 @@ def list_solvers() -> Entries[Solver]:
 
 
 def in_order(solvers: Iterable[Solver]) -> list[Solver]:
-    """Sort solvers as they are run: the baseline, then by price; those that improve candidates last."""
+    """Sort solvers in the order in which they run: the baseline first, by price, those that improve candidates last."""
     return sorted(solvers, key=lambda each: (each.improves, each.name != BASELINE, each.price, each.name))
 
 
 def list_candidates(graph: ComputationGraph, solver: str, limit: int | None = None, **options: Any) -> list[Candidate]:
-    """Simulated candidates of one solver, in the order in which it yields them, without those that violate a mark."""
+    """Return the simulated candidates of one solver in its order, without those that violate a mark."""
     registered = get_solver(solver)
     reason = registered.needs(graph)
     if reason:
@@ -327,12 +333,12 @@ def list_candidates(graph: ComputationGraph, solver: str, limit: int | None = No
 
 
 def find_solver(name: str) -> Solver | None:
-    """Return the solver of that name, or None, as for a plan whose solver is not installed."""
+    """Return the solver with this name, or None if it is not installed."""
     return SOLVERS.get(name)
 
 
 def get_solver(name: str) -> Solver:
-    """Return the solver of that name; ValueError if it is unknown."""
+    """Return the solver with this name; raise ValueError if it is unknown."""
     registered = find_solver(name)
     if registered is None:
         known = [AUTO, *(solver.name for solver in list_solvers())]

@@ -1,4 +1,4 @@
-"""The approximate dynamic program, over a small family of lower sets."""
+"""Approximate dynamic program of kusumoto2019, over a small family of lower sets."""
 
 from collections.abc import Iterator
 
@@ -28,9 +28,9 @@ def approximate_dp(
     Parameters
     ----------
     family : {"wide", "pruned"}
-        The paper's family, each node with its ancestors, is "pruned"; "wide" adds the prefixes of the id order and,
-        for each node, everything except the node and its descendants. If there are more than about 600 sets, those of
-        evenly spaced nodes are used, which the plan's details record as `thinned`.
+        "pruned" is the paper's family: for each node, the node and its ancestors. "wide" adds the prefixes of the id
+        order and, for each node, all nodes except the node and its descendants. Above about 600 sets, only the sets
+        for evenly spaced nodes are used, and the plan's details contain `thinned`.
     strategy, formula_budget, keep_last, lazy : optional
         As in `exact_dp`.
 

@@ -1,4 +1,4 @@
-"""The dynamic program over chains of stages with arbitrary costs and sizes."""
+"""Dynamic program over chains of stages with arbitrary costs and sizes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,27 +24,28 @@ def chain_dp(
 ) -> Iterator[Candidate]:
     """Cut the forward part where one value passes; keep all, the last or none of the values of each stage, optimally.
 
-    A stage is the part between two such cuts; in a recurrence that reads the last k steps (at most 6), k values pass a
-    cut. Each stage is swept any number of times, computing only the link to later stages, and then run once, keeping
-    all values that its gradients read. A checkpoint stays until the stages after it have run backward. The table has
-    the optimum among these schedules, the class "chain", for every limit at once.
+    A stage is the part between two neighbouring cuts. In a recurrence that reads the last k steps (k at most 6), a cut
+    is passed by k values. A stage is first run any number of times to compute only the values that later stages read.
+    Its last run keeps all values that its gradients read. A checkpoint stays in memory until the stages after it have
+    run backward. These schedules form the class "chain". One table contains the optimal schedule of the class for every
+    limit.
 
-    Bytes are rounded up to slots and the limit is rounded down, so schedules that fit the table also fit the limit. If
-    the greatest common divisor of all sizes can be the slot, nothing is rounded. Costs are float32: sums are exact
-    below 2^24 times the common divisor of the costs; above it each addition has a relative error of at most 6e-8. The
-    bound comes from a second table with bytes rounded down, minus the error of its costs; recurrences of higher order
-    have no bound.
+    The table counts memory in slots. Bytes are rounded up to slots and the limit is rounded down, so every schedule
+    that fits in the table also fits the limit. If the greatest common divisor of all sizes can serve as the slot,
+    nothing is rounded. Costs are float32. Sums are exact below 2^24 times the common divisor of the costs; above that,
+    each addition has a relative error of at most 6e-8. The lower bound comes from a second table with bytes rounded
+    down, minus the error of its costs. It is not computed for recurrences with k > 1.
 
     Parameters
     ----------
     slots : int, optional
-        Number of slots of memory; by default 500, or up to 4,000 for few stages.
+        Number of memory slots; by default 500, or up to 4,000 if there are few stages.
     stages : int
-        Maximum number of stages; neighbouring stages are joined to reach it. Time grows with its cube.
+        Maximum number of stages. Neighbouring stages are joined until it is met. Time grows with its cube.
 
     References
     ----------
-    beaumont2019, section 4, theorem 1. Unlike there, peaks within stages are those of the simulator.
+    beaumont2019, section 4, theorem 1. Unlike in the paper, peaks within stages are those of the simulator.
     """
     check_positive(slots=slots, stages=stages)
     whole = stages_of(graph)
@@ -78,7 +79,10 @@ def chain_dp(
 
 
 class ChainCosts(NamedTuple):
-    """Costs of the operations, float64[3, k], in units of `unit`; `fixed` is the compute of nodes never recomputed."""
+    """Costs of SWEEP, EVERY and LEAF for each stage, float64[3, k], in multiples of `unit`.
+
+    `fixed` is the compute of the nodes that are never recomputed.
+    """
 
     columns: Float64
     unit: int
@@ -93,7 +97,10 @@ class ChainCosts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainTable:
-    """The table of a chain for peaks of at most `highest` bytes, rounded up or down to slots of `unit` bytes."""
+    """Minimum costs of a chain for each number of slots of `unit` bytes, up to `highest` bytes.
+
+    Bytes are rounded up to slots if `up` is true, else down.
+    """
 
     chain: ChainStages
     memory: StageMemory
@@ -115,7 +122,7 @@ class ChainTable:
         unit: int | None = None,
         up: bool = True,
     ) -> "ChainTable":
-        """Compute a table; GraphError if it takes too much memory."""
+        """Compute a table; raise GraphError if it needs too much memory."""
         k = len(chain)
         free = max(0, highest - memory.pinned)
         unit = unit or _unit(memory, free, slots or _default_slots(k))
@@ -143,38 +150,38 @@ class ChainTable:
 
     @property
     def width(self) -> int:
-        """Number of slots plus 1, for an empty memory."""
+        """Number of slots plus 1, since 0 slots are an entry too."""
         return (self.highest - self.memory.pinned) // self.unit + 1 if self.highest >= self.memory.pinned else 1
 
     @property
     def root(self) -> Float32:
-        """float32[width]: minimum forward compute of the whole chain, by number of slots."""
+        """float32[width]: minimum forward compute of the whole chain for each number of slots."""
         begin = (len(self.chain) - 1) * self.width
         return self.entries[begin : begin + self.width]
 
     def points(self) -> Int64:
-        """Return the smallest number of slots for each distinct cost, rising."""
+        """Return the numbers of slots, ascending, at which the minimum cost falls."""
         finite = np.flatnonzero(np.isfinite(self.root))
         costs = self.root[finite]
         return finite[np.flatnonzero(np.diff(costs, prepend=np.inf) < 0)] if finite.size else finite
 
     def place(self, limit: int) -> int:
-        """Number of slots within a limit; negative if outputs alone exceed it."""
+        """Return the number of slots that fit in a limit; negative if the outputs alone exceed the limit."""
         return min((limit - self.memory.pinned) // self.unit, self.width - 1)
 
     def bound(self, limit: int) -> int | None:
-        """Lower bound on compute of chain schedules within a limit, from a table rounded down; None if none fits."""
+        """Return the minimum compute within a limit, a lower bound if bytes are rounded down; None if nothing fits."""
         place = self.place(limit)
         if place < 0 or not np.isfinite(self.root[place]):
             return None
         cost = float(self.root[place])
-        # From here on costs may be inexact: at most three roundings for each of at most 2 k operations on a path.
+        # Costs of 2**23 and more may be inexact: at most three roundings for each of up to 2 k operations.
         if cost >= 2**23:
             cost *= max(0.0, 1 - 6 * (len(self.chain) + 1) * 2.0**-24)
         return int(cost) * self.costs.unit + self.costs.fixed
 
     def candidate(self, slots: int, clock: Clock) -> Candidate | None:
-        """Return the optimum within a number of slots; None, counted as skipped, if the schedule is too long."""
+        """Return the optimum for a number of slots; if its schedule is too long, record a skip and return None."""
         arrays = np.array(self.memory.arrays)
         most = tuning.MAX_SCHEDULE_STEPS
         codes = operations(self.entries, self.width, self.costs.columns, arrays, self.unit, self.up, slots, most)
@@ -192,12 +199,12 @@ def _default_slots(k: int) -> int:
 
 
 def _unit(memory: StageMemory, free: int, slots: int) -> int:
-    """Bytes of a slot: the common divisor of all sizes if `slots` of these suffice."""
+    """Return the bytes per slot: the common divisor of all sizes, if `slots` slots of this size suffice."""
     return memory.unit if free // memory.unit <= slots else -(-free // slots)
 
 
 def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> int | None:
-    """Return the bound for a limit, from a second table that rounds down unless the first is exact."""
+    """Return the lower bound for a limit, from `table` if nothing was rounded, else from a table rounded down."""
     lower = chain.lower
     if not (table.unit == lower.unit == table.memory.unit and table.memory.same_as(lower)):
         table = ChainTable.of(chain, lower, limit, None, clock, unit=table.unit, up=False)
@@ -205,7 +212,7 @@ def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> i
 
 
 def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
-    """Yield the optima for all numbers of slots, or evenly spread ones if their schedules are long."""
+    """Yield the optimum for each number of slots, in a spread order that ends early if schedules are long."""
     n_steps = 0
     points = table.points()
     clock.stage(points.size)
@@ -221,7 +228,10 @@ def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
 
 
 def _near(table: ChainTable, limit: int, clock: Clock) -> Iterator[Candidate]:
-    """Yield the optimum for a limit, then optima for more and fewer slots; more slots may fit when simulated."""
+    """Yield the optimum for a limit, then optima for other numbers of slots.
+
+    A schedule for more slots may still fit the limit when it is simulated.
+    """
     points = table.points()
     best = int(np.searchsorted(points, table.place(limit), side="right")) - 1
     if points.size <= tuning.FEW_POINTS:

@@ -1,4 +1,4 @@
-"""chen2016, algorithm 3: cut the forward part into segments by a budget of bytes, for many budgets."""
+"""Algorithm 3 of chen2016: cut the forward part into segments of limited size, for many size limits."""
 
 import math
 from collections.abc import Iterator
@@ -38,21 +38,21 @@ def chen_greedy(
     Parameters
     ----------
     grid : {"exact", "paper"}
-        Every distinct segmentation (if there are more than 2,000, geometrically spaced budgets, which the plan's
-        details record), or the budgets of appendix A: 0, B = sqrt(x y), and between B / sqrt 2 and B sqrt 2 six
-        geometrically spaced ones; the paper does not specify their number.
+        "exact" tries every distinct segmentation. If there are more than 2,000, it tries geometrically spaced budgets
+        instead and records this in the plan's details. "paper" tries the budgets of appendix A: 0, B = sqrt(x y), and
+        six geometrically spaced budgets from B / sqrt 2 to B sqrt 2. The paper does not say how many it tries.
     rank_by : {"peak", "allocation"}
-        How plans are compared: by simulated peak, or, as in appendix A, by the bytes of the paper's static allocator
-        (`find_overwrites` and `share_storage`). Under a limit both must fit. With "allocation" use `solve(raw=True)`,
-        since the passes of `solve` compare by peak.
+        Compare plans by simulated peak, or, as in appendix A, by the bytes that the paper's static allocator needs
+        (`find_overwrites` and `share_storage`). Under a limit, both numbers must fit. With "allocation" use
+        `solve(raw=True)`, since the passes of `solve` compare by peak.
     candidates : {"articulation", "all"}, optional
         Cut only where a single value is live, or anywhere; by default whichever is better.
     keep_last : bool, optional
-        Keep the nodes after the last cut, unlike the paper; by default whichever is better.
+        Keep the nodes after the last cut; the paper recomputes them. By default whichever is better.
     weigh_cost : bool
-        Also keep expensive nodes inside segments, as the paper suggests: those whose compute per byte, as in
-        `drop_cheap`, reaches one of up to 16 thresholds. Their bytes do not count in a segment, since they always
-        stay in memory.
+        Also keep expensive nodes inside segments, as the paper suggests. A node is expensive if its compute per byte
+        reaches a threshold; up to 16 thresholds are tried. The bytes of expensive nodes do not count towards the size
+        of a segment, since they always stay in memory.
 
     References
     ----------
@@ -73,12 +73,13 @@ def chen_greedy(
 def _rows(
     graph: ComputationGraph, clock: Clock, grid: str, candidates: str | None, keep_last: bool | None, weigh_cost: bool
 ) -> list[list[Recipe]]:
-    """Return a row of recipes, one for each budget, for every combination of the other options."""
+    """Return one row for each combination of the other options; a row contains a recipe for each budget."""
     part = ForwardPart.of(graph)
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
     walks = [(kind, candidate_places(part, kind), *weighed) for kind in kinds for weighed in [(None, None), *costs]]
-    walking = clock.share(tuning.WALK_SHARE)  # the candidates get the rest
+    # The rest of the time is for simulating the candidates.
+    walking = clock.share(tuning.WALK_SHARE)
     clock.stage(len(walks), "walks", part=tuning.WALK_SHARE)
     rows: list[list[Recipe]] = []
     for done, (kind, places, cost, costly) in enumerate(walks):
@@ -106,13 +107,14 @@ def _rows(
                     for segmentation in segmentations
                 ]
             )
-        with suppress(OutOfTime):  # keep the finished rows
+        # At the deadline, return the finished rows.
+        with suppress(OutOfTime):
             clock.progress(done + 1)
     return rows
 
 
 def _costs(graph: ComputationGraph, part: ForwardPart) -> list[tuple[float, Bool]]:
-    """Return up to `MAX_COSTS` thresholds of compute per byte, each with a mask bool[f] of the nodes that reach it."""
+    """Return up to `MAX_COSTS` thresholds of compute per byte, each with a mask of the nodes that reach it, bool[f]."""
     cost = cost_per_byte(graph)[part.nodes]
     amounts = np.unique(cost[np.isfinite(cost)])
     some = np.unique(np.linspace(0, max(0, amounts.size - 1), tuning.MAX_COSTS).round().astype(np.int64))
@@ -126,11 +128,11 @@ def _counts(part: ForwardPart, cuts: list[int], keep_last: bool, costly: Bool | 
     return counts
 
 
-# ---------------------------------------------------------------- appendix A: plans compared by their allocation
+# ---------------------------------------------------------------- appendix A: comparison by static allocation
 
 
 def allocated(simulation: Simulation) -> int:
-    """Return the bytes of the paper's static allocation: values in place where possible, storage shared."""
+    """Return the bytes of the paper's static allocation, with in-place operations and shared storage."""
     from remat_algos.allocate.allocation import Buffers
     from remat_algos.allocate.in_place import find_overwrites
     from remat_algos.allocate.sharing import share_storage
@@ -141,14 +143,15 @@ def allocated(simulation: Simulation) -> int:
 def _smallest_allocated(
     graph: ComputationGraph, candidates: Iterator[Candidate], limit: int | None
 ) -> Iterator[Candidate]:
-    """Yield the cheapest candidate with peak and allocation within the limit, else that of the smallest allocation.
+    """Yield the cheapest candidate whose peak and allocation fit, else the candidate with the smallest allocation.
 
-    Without a limit, yield the Pareto set of allocation and compute; its smallest allocation has the lowest peak.
+    Without a limit, yield the Pareto frontier of allocation and compute, except candidates with a peak no higher than
+    that of the smallest allocation.
     """
-    # The cheapest first, and the smallest allocation first.
+    # `fitting` is sorted by compute, `kept` by allocation.
     fitting, kept = list[Candidate](), list[Candidate]()
     unsound = None
-    # The stop is passed on only after the best candidates have been yielded.
+    # If the search was stopped, yield the best candidates before raising the stop again.
     with until_stopped() as ending:
         for each in candidates:
             candidate = evaluated(graph, each.schedule, each.details)
@@ -177,8 +180,9 @@ def _smallest_allocated(
 class Segmentation:
     """The result of algorithm 3 for one budget: a segment ends at the first possible cut where it exceeds the budget.
 
-    `cuts` are the places before the cuts; x are the bytes that are always kept (at the cuts, and of costly nodes), y
-    those of the largest segment except the last. `next_budget` is the smallest budget with other cuts; 0 without cuts.
+    `cuts` are the positions of the nodes before the cuts. As in the paper, x is the number of bytes that are always
+    kept (at the cuts, and of costly nodes), and y the number of bytes of the largest segment except the last.
+    `next_budget` is the smallest larger budget with other cuts; 0 if there are no cuts.
     """
 
     budget: float
@@ -189,7 +193,7 @@ class Segmentation:
 
 
 class Walk:
-    """Algorithm 3, for bytes of nodes, int64[f], places of possible cuts, and a mask, bool[f], of nodes always kept."""
+    """Algorithm 3 for given bytes of nodes, int64[f], and possible cut positions; `costly` nodes are always kept."""
 
     def __init__(self, memory: ArrayLike, places: ArrayLike, costly: Bool | None = None) -> None:
         sizes = np.asarray(memory, np.int64)
@@ -204,8 +208,8 @@ class Walk:
         self.reached = reached[self.places]
 
     def segmentation(self, budget: float) -> Segmentation:
-        """Return the segments for one budget; each ends at the first possible cut where its bytes exceed the budget."""
-        whole = min(math.floor(budget), self.total)  # sizes are whole numbers
+        """Run algorithm 3 with one budget."""
+        whole = min(math.floor(budget), self.total)
         cuts, memory, largest, smallest = greedy_cuts(self.reached, self.places, self.memory, whole)
         return Segmentation(budget, cuts, self.kept + memory, largest, smallest)
 
@@ -213,7 +217,11 @@ class Walk:
 def exact_sweep(
     walk: Walk, max_exact: int, otherwise: int, clock: Clock | None = None
 ) -> tuple[list[Segmentation], str]:
-    """Return all distinct segmentations and "exact"; above `max_exact`, those of `otherwise` budgets and "thinned"."""
+    """Return all distinct segmentations and "exact".
+
+    If there are more than `max_exact`, return the segmentations of `otherwise` geometrically spaced budgets and
+    "thinned".
+    """
     clock = clock or Clock()
     segmentations, work, half = [], 0, clock.share(0.5)
     for segmentation in _rising(walk):
@@ -227,11 +235,11 @@ def exact_sweep(
 
 
 def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[Segmentation]:
-    """Return `first` and the segmentations of geometrically spaced budgets, as many as time allows."""
+    """Return `first` and the segmentations of up to `count` geometrically spaced budgets, as time allows."""
     lowest = max(1, first.next_budget)
     budgets = np.unique(np.geomspace(lowest, max(walk.total, lowest), count).round().astype(np.int64))
     segmentations = [first]
-    # From the largest budget down, since large budgets have few cuts and take little time.
+    # Start with the largest budgets, which have the fewest cuts and take the least time.
     for budget in coarse_first(budgets[::-1].tolist()):
         segmentations.append(walk.segmentation(budget))
         if clock.late:
@@ -250,7 +258,7 @@ def _rising(walk: Walk) -> Iterator[Segmentation]:
 
 
 def paper_grid(walk: Walk) -> list[Segmentation]:
-    """Run the search of appendix A: budget 0, for x and y, B = sqrt(x y), and six from B / sqrt 2 to B sqrt 2."""
+    """Run the search of appendix A: budget 0 gives x and y; then B = sqrt(x y), and six from B / sqrt 2 to B sqrt 2."""
     first = walk.segmentation(0)
     middle = math.sqrt(first.x * first.y)
     around = [middle / math.sqrt(2) * 2 ** (i / 5) for i in range(6)]

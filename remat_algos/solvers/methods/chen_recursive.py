@@ -1,4 +1,4 @@
-"""Recursive checkpointing: each segment counts as one operator and is divided in the same way."""
+"""Recursive checkpointing (chen2016): each segment is divided into segments again."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -29,13 +29,14 @@ def chen_recursive(
     Parameters
     ----------
     splits : int, optional
-        k, cuts per segment; by default all values are tried.
+        Number k of cuts per segment; by default all numbers are tried.
     depth : int, optional
-        d, levels of recursion; by default all values are tried.
+        Number d of levels of recursion; by default all numbers are tried.
     candidates : {"articulation", "all"}, optional
         Cut only where a single value is live, or anywhere; by default whichever is better.
     keep_last : bool, optional
-        Keep the last part of a segment, not to recompute it directly after its run; by default whichever is better.
+        Keep the last part of each segment instead of recomputing it directly after its run; by default whichever is
+        better.
 
     References
     ----------
@@ -51,7 +52,7 @@ def chen_recursive(
     by_depth: dict[int, list[int]] = {}
     for d, k in thinned(shapes, longest_row(graph)):
         by_depth.setdefault(d, []).append(k)
-    rows: list[list[Recipe]] = []  # of split counts
+    rows: list[list[Recipe]] = []
     for kind in candidate_kinds(candidates):
         cutter = Cutter(part.memory, candidate_places(part, kind))
         for last in both(keep_last):
@@ -68,7 +69,7 @@ def _counts(part: ForwardPart, cutter: Cutter, splits: int, depth: int, keep_las
 
 
 def _deepest(size: int, splits: int) -> int:
-    """Return the number of levels after which no segment of `size` nodes can be split."""
+    """Return the number of levels after which every segment of `size` nodes is split completely."""
     rounds = 1
     while size > splits:
         size = -(-(size - splits) // (splits + 1))

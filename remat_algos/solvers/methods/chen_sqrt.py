@@ -1,4 +1,4 @@
-"""Square-root checkpointing."""
+"""Square-root checkpointing (chen2016)."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -42,17 +42,18 @@ def chen_sqrt(
     Parameters
     ----------
     segments : int or "sqrt", optional
-        Number of segments; each cut is at the first candidate that reaches the next multiple of M / segments, where M
-        is the memory of the forward part. "sqrt" is the rounded square root of the number of nodes, as in the paper.
+        Number of segments. "sqrt" is the rounded square root of the number of forward nodes, as in the paper. Let M be
+        the bytes of the forward part. The cuts are the first possible positions at which the bytes before the cut
+        reach M / segments, 2 M / segments, and so on.
     candidates : {"articulation", "all", "boundary1"}, optional
         Cut only where a single value is live, or anywhere; by default whichever of these is better. "boundary1" is
-        the single plan of the lower-set authors' baseline.
+        the baseline of kusumoto2019, a single plan.
     at : str or sequence of str, optional
         Names of the nodes to cut after, instead of `segments` and `candidates`.
     keep_last : bool, optional
         Keep the last segment instead of recomputing it directly after its run; by default whichever is better.
     unit : int
-        Unit in which "boundary1" counts sizes, in bytes.
+        Number of bytes in the unit in which "boundary1" counts sizes.
 
     References
     ----------
@@ -88,6 +89,7 @@ def chen_sqrt(
 
 def _counts(part: ForwardPart, cutter: Cutter, segments: int, keep_last: bool) -> Int64:
     cuts = cutter.cuts(0, part.nodes.size, segments)
-    if not keep_last:  # then keep its last node
+    # The last segment is recomputed, so its last node is kept.
+    if not keep_last:
         cuts = np.unique(np.append(cuts, part.nodes.size - 1))
     return segment_counts(part, cuts, keep_last)

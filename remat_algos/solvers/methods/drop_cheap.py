@@ -1,4 +1,4 @@
-"""Recompute the results of cheap operations."""
+"""Recompute the results of cheap operations (chen2016, section 4.2)."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,8 @@ from remat_algos.solvers.candidate_rows import Recipe, cost_per_byte, longest_ro
 from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
 from remat_algos.wording import comma_separated
 
-MXNET_NEVER = ("Dropout", "DropoutMask")  # regardless of MXNet's marks
+# Kept even if MXNet's marks allow recomputation.
+MXNET_NEVER = ("Dropout", "DropoutMask")
 MXNET_KEEPS = ("Convolution", "Linear", "Concat", "SoftmaxCrossEntropy", *MXNET_NEVER)
 
 
@@ -30,7 +31,7 @@ def drop_cheap(
     threshold: float | None = None,
     keep: str = "heavy",
 ) -> Iterator[Candidate]:
-    """Keep values that are expensive to compute; recompute cheap ones, as of batch norm, activations and pooling.
+    """Keep values that are expensive to compute; recompute cheap ones, such as batch norm, activations and pooling.
 
     Convolutions and matrix products are kept. Other operations, including unknown ones, are recomputed if their compute
     per byte is below a threshold; every distinct threshold is tried.
@@ -38,15 +39,15 @@ def drop_cheap(
     Parameters
     ----------
     drop : str or sequence of str, optional
-        Names of operations, as a sequence or separated by commas: exactly these are recomputed. "BatchNorm,ReLU" is
-        section 5's "drop bn-relu". Yields a single plan, for any limit.
+        Names of operations, as a sequence or separated by commas. Exactly these operations are recomputed, which gives
+        a single plan for any limit. "BatchNorm,ReLU" is "drop bn-relu" in section 5.
     threshold : float, optional
-        The threshold, in units of compute per byte. Yields a single plan, for any limit.
+        The threshold, in units of compute per byte. It gives a single plan for any limit.
     keep : {"heavy", "mxnet"}
-        "mxnet" keeps what the mirror option of MXNet keeps, the baseline "Mirror" of echo2020: convolutions, fully
-        connected layers, concatenations, the softmax of the loss, dropout, and nodes marked to be kept. Early versions
-        of MXNet also kept batch norm, but then a ResNet-152 would need as much memory as without rematerialization,
-        while the baseline saves a quarter. Yields a single plan, for any limit.
+        "mxnet" keeps the nodes that the mirror option of MXNet keeps: convolutions, fully connected layers,
+        concatenations, the softmax of the loss, dropout, and nodes marked to be kept. It gives a single plan for any
+        limit. This is the baseline "Mirror" of echo2020. Early versions of MXNet also kept batch norm. A ResNet-152
+        would then need as much memory as without rematerialization, whereas the baseline saves a quarter.
 
     References
     ----------
@@ -56,7 +57,7 @@ def drop_cheap(
 
 
 def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> list[Recipe]:
-    """Return a row of rising thresholds."""
+    """Return the recipes: one for each threshold, ascending, or a single one if an option fixes the choice."""
     _check(drop, threshold, keep)
     if drop is not None:
         kinds = _kinds(graph, drop)
@@ -68,13 +69,13 @@ def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: f
     if threshold is not None:
         return [(partial(_counts, light, cost, float(threshold)), {"threshold": float(threshold)})]
     costs = np.unique(cost[light & np.isfinite(cost)]).tolist()
-    # The first threshold recomputes nothing, the last everything that has bytes.
+    # The first threshold recomputes no node; the last recomputes every light node that has bytes.
     swept = thinned([*costs, math.inf], longest_row(graph))
     return [(partial(_counts, light, cost, t), {"threshold": t if t < math.inf else None}) for t in swept]
 
 
 def _counts(dropped: Bool, cost: NDArray[np.float64] | None = None, threshold: float = math.inf) -> Int64:
-    """Mirror counts, int64[n]: 1 for dropped nodes; with a cost, only for those below the threshold."""
+    """Return mirror counts, int64[n]: 1 for dropped nodes. With `cost`, only nodes below the threshold count."""
     return (dropped if cost is None else dropped & (cost < threshold)).astype(np.int64)
 
 
@@ -99,7 +100,7 @@ def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str)
 
 
 def _of_kinds(graph: ComputationGraph, is_one: Callable[[str], bool]) -> Bool:
-    """bool[n]: needed forward nodes with one of these kinds of operation."""
+    """Mark the needed forward nodes whose kind of operation satisfies `is_one`, bool[n]."""
     ops = graph.labels.ops or ("",) * graph.n_nodes
     answers = {op: is_one(kind_name(op)) for op in set(ops)}
     return graph.forward & graph.needed & np.fromiter((answers[op] for op in ops), bool, graph.n_nodes)
@@ -111,7 +112,7 @@ def _is_light(kind: str) -> bool:
 
 
 def _operations(graph: ComputationGraph, option: str, wish: str) -> list[str]:
-    """Return the operations of the forward part, most frequent first; ValueError if the graph has no names of them."""
+    """Return the operations of the forward part, most frequent first; raise ValueError if the graph names none."""
     ops = [graph.labels.op(int(v)) for v in np.flatnonzero(graph.forward)]
     kinds = [kind_name(op) for op in ops if op]
     if not kinds:
@@ -124,7 +125,7 @@ def _operations(graph: ComputationGraph, option: str, wish: str) -> list[str]:
 
 
 def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
-    """Return the operations to recompute; ValueError for one that is neither known nor in the graph."""
+    """Return the operations to recompute; raise ValueError if one is unknown and not in the graph."""
     names = comma_separated(drop)
     if not names:
         raise ArgumentError("drop is {drop!r}, which names no operation; give names, or leave it out", drop=drop)

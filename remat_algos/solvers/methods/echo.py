@@ -34,11 +34,12 @@ Words = str | Sequence[str] | None
 def recomputable_nodes(
     graph: ComputationGraph, only: Words = None, also: Words = None, heavy: Container[str] = HEAVY
 ) -> Bool:
-    """bool[n]: needed forward nodes that echo may recompute; ValueError if a word names nothing in the graph.
+    """Mark the needed forward nodes that echo may recompute, bool[n].
 
-    Nodes that are not heavy (of these only `only`, if specified) and all nodes that `also` names, except nodes that
-    must run only once. Marks of the graph take precedence. Words name operations, or layers: parts of dotted node
-    names, with or without the digits at their end.
+    These are the nodes that are not heavy, restricted to the words in `only` if specified, and all nodes that match a
+    word in `also`. Nodes that must run only once are excluded. Marks of the graph take precedence. A word names an
+    operation or a layer, which is a part of a dotted node name, with or without the digits at its end. Raise ValueError
+    if a word matches no node.
     """
     allowed = ~heavy_nodes(graph, heavy)
     if only is not None:
@@ -51,9 +52,10 @@ def recomputable_nodes(
 
 
 def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
-    """bool[n]: nodes of `heavy` kinds, and nodes of unknown operations that cost more than the mean forward node."""
+    """Mark nodes of `heavy` kinds, and nodes of unknown operations that cost more than the mean node, bool[n]."""
     part = graph.forward & graph.needed
-    # An integer is above the mean if it is above the mean rounded down; cost times n could overflow int64.
+    # Rounding the mean down does not change which integers exceed it. Comparing compute * n with the sum could
+    # overflow.
     costly = graph.compute > int(graph.compute[part].sum()) // max(1, int(np.count_nonzero(part)))
     ops = graph.labels.ops
     if ops is None:
@@ -66,7 +68,7 @@ def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
 
 
 def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str) -> Bool:
-    """bool[n]: forward nodes of the operations or layers that an option names; ValueError if a word matches nothing."""
+    """Mark the forward nodes whose operation or layer an option names; ValueError if a word matches no node."""
     names = comma_separated(words)
     if not names:
         raise ArgumentError(
@@ -100,7 +102,7 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
 
 
 def _layers(name: str) -> set[str]:
-    """Parts of a dotted name, with and without the digits at their end."""
+    """Return the parts of a dotted name, with and without the digits at their end."""
     parts = name.split(".")
     return {*parts, *(re.sub(r"\d+$", "", part) for part in parts)}
 
@@ -109,9 +111,9 @@ def _layers(name: str) -> set[str]:
 class FeatureMaps:
     """The forward values that the backward part reads, and the nodes that may be recomputed for them.
 
-    Outputs always stay, so they are not counted and never recomputed. `read_back`, bool[n_values], are the feature
-    maps: forward values that a needed backward node reads. `reader` and `value`, int32[k], are the reads of needed
-    forward nodes, by ascending reader.
+    Outputs always stay in memory, so they are never recomputed and not counted here. `read_back`, bool[n_values], marks
+    the feature maps, which are the forward values that needed backward nodes read. `reader` and `value`, int32[k], are
+    the pairs of a needed forward node and a value that it reads, by ascending node.
     """
 
     graph: ComputationGraph
@@ -139,7 +141,7 @@ class FeatureMaps:
         return int(self.graph.memory[values].sum())
 
     def recomputed(self, allowed: Bool) -> Bool:
-        """bool[n]: allowed nodes that gradients depend on through allowed nodes only."""
+        """Mark the allowed nodes that gradients depend on through allowed nodes only, bool[n]."""
         through = allowed[self.reader]
         indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
         indices, values = self.value[through], self.graph.value_indptr
@@ -153,16 +155,17 @@ class FeatureMaps:
         return needed.view(np.bool_) & allowed
 
     def stashed(self, recomputed: Bool) -> Bool:
-        """bool[n_values]: values of first runs that a gradient or a recomputed node reads."""
+        """Mark the values that stay in memory because a gradient or a recomputed node reads them, bool[n_values]."""
         stashed = self.read_back & ~recomputed[self.graph.producer]
         stashed[self.value[recomputed[self.reader] & ~recomputed[self.producer]]] = True
         return stashed
 
     def minimum_stash(self) -> Bool:
-        """bool[n]: nodes whose recomputation gives the minimum stash, with minimum compute among all such choices.
+        """Mark nodes whose recomputation minimizes the stash and, among all minimum stashes, the compute; bool[n].
 
-        A stash is a vertex cut of values between the kept nodes and the feature maps. The minimum cut closest to the
-        sinks recomputes only nodes that every choice with the minimum stash recomputes, so its compute is minimum.
+        A stash is a vertex cut that separates the feature maps from the nodes that must not be recomputed. Take the
+        minimum cut closest to the feature maps. It recomputes only nodes that every minimum stash recomputes, so its
+        compute is minimum.
         """
         graph, n = self.graph, self.graph.n_nodes
         computed = np.flatnonzero((graph.forward & graph.needed)[graph.producer] & ~graph.output)
@@ -183,11 +186,11 @@ class FeatureMaps:
 
     @property
     def read_indptr(self) -> Int64:
-        """int64[n + 1]: the reads of node v are the range read_indptr[v]:read_indptr[v + 1]."""
+        """int64[n + 1]: node v reads the values value[read_indptr[v]:read_indptr[v + 1]]."""
         return np.searchsorted(self.reader, np.arange(self.graph.n_nodes + 1))
 
     def readers(self) -> tuple[Int64, Int32]:
-        """(int64[n_values + 1], int32[k]): forward nodes that read each value."""
+        """Return the forward nodes that read each value, in CSR form."""
         return transpose_rows(self.read_indptr, self.value, self.graph.n_values)
 
 
@@ -199,7 +202,7 @@ def lists(indptr: Int64, indices: Int32) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The nodes that echo recomputes, bool[n], and the values of first runs that it stashes, bool[n_values]."""
+    """The nodes that echo recomputes, bool[n], and the values that it keeps for the gradients, bool[n_values]."""
 
     maps: FeatureMaps
     recomputed: Bool
@@ -213,7 +216,7 @@ class Choice:
         only: str | Sequence[str] | None = None,
         also: str | Sequence[str] | None = None,
     ) -> "Choice":
-        """Return the choice of a mode; ValueError for an unknown mode, operation or layer."""
+        """Choose nodes by the algorithm of `mode`; ValueError for an unknown mode, operation or layer."""
         if mode not in MODES:
             if mode in REPRODUCED:
                 raise ArgumentError(
@@ -225,13 +228,13 @@ class Choice:
 
     @classmethod
     def recomputing(cls, maps: FeatureMaps, nodes: Bool) -> "Choice":
-        """Recompute those of the nodes (bool[n]) that gradients depend on."""
+        """Choose those of `nodes`, bool[n], whose recomputation gradients depend on."""
         recomputed = maps.recomputed(nodes)
         return cls(maps, recomputed, maps.stashed(recomputed))
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """Bytes of the stash, with and without recomputation, and the number of recomputed nodes."""
+        """Bytes of the stash with and without recomputation, and the number of recomputed nodes."""
         return {
             "stash": self.maps.memory(self.stashed),
             "stash_without": self.maps.memory(self.maps.read_back),
@@ -239,23 +242,24 @@ class Choice:
         }
 
     def schedule(self) -> Schedule:
-        """Algorithm 2 of chen2016 with a mirror of each recomputed node."""
+        """Return the schedule of algorithm 2 of chen2016, which runs each chosen node once more."""
         return mirror_schedule(self.maps.graph, clamp_counts(self.maps.graph, self.recomputed.astype(np.int64)))
 
 
 def by_frontiers(maps: FeatureMaps) -> Bool:
-    """bool[n]: nodes that stay on the mirror path, as in echo2020 and in its code, apache/mxnet#18228.
+    """Mark the nodes to recompute by algorithm 1 of echo2020 and its code (apache/mxnet#18228), bool[n].
 
-    At first all cheap nodes are on the path. The frontier is the set of nodes on it whose inputs all come from heavy or
-    removed nodes. Frontier nodes that share inputs form a group. Removing a group allocates its values and those inputs
-    that are read outside the frontier, and releases its other inputs. A group that releases at least as much as it
-    allocates is removed, and the frontier advances; groups with smaller ids come first.
+    The recomputed nodes are called the mirror path. At first it consists of all cheap nodes. Its frontier consists of
+    the nodes whose inputs all come from heavy or removed nodes. Frontier nodes that share inputs form a group. If a
+    group is removed, its values and the inputs that are also read outside the frontier must be allocated; its other
+    inputs are released. A group that releases at least as many bytes as it allocates is removed, and the frontier
+    advances. Groups with smaller ids come first.
     """
     return maps.recomputable & ~_FrontierGroups(maps).removed()
 
 
 class _FrontierGroups:
-    """The groups of the frontier, and the gain of removing each."""
+    """Maintains the groups of the frontier, and the bytes gained by the removal of each group."""
 
     def __init__(self, maps: FeatureMaps) -> None:
         graph = maps.graph
@@ -274,10 +278,10 @@ class _FrontierGroups:
         self.parent = list(range(graph.n_nodes))
         self.members: dict[int, list[int]] = {}
         self.gain: dict[int, int] = {}  # released minus allocated bytes
-        self.owner: dict[int, int] = {}  # a frontier reader, by value
+        self.owner: dict[int, int] = {}  # value -> a frontier reader
 
     def removed(self) -> Bool:
-        """bool[n]: nodes that are removed before no group can be removed any more."""
+        """Remove groups until no removal gains bytes; mark the removed nodes, bool[n]."""
         removed = np.zeros(len(self.cheap), bool)
         ready = [v for v, cheap in enumerate(self.cheap) if cheap and not self.n_cheap_inputs[v]]
         queue: list[int] = []
@@ -310,7 +314,8 @@ class _FrontierGroups:
                 self.owner[x] = v
                 self.gain[group] -= self.memory[x]
             if not self.outside[x]:
-                self.gain[group] += 2 * self.memory[x]  # now released, not allocated
+                # The input was counted as allocated; it is now released.
+                self.gain[group] += 2 * self.memory[x]
         return v
 
     def _merge(self, one: int, other: int) -> int:
@@ -348,9 +353,10 @@ RECOMPUTED, KEPT = "recompute", "keep"
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Connected cheap nodes between heavy ones, and echo's decision about them.
+    """A connected set of cheap nodes between heavy nodes, and the decision of `echo` about them.
 
-    If all of them are kept, the figures are those of recomputing all nodes that gradients depend on.
+    If the decision is "keep", the numbers describe the rejected alternative, the recomputation of all nodes in the
+    region that gradients depend on.
 
     Parameters
     ----------
@@ -359,7 +365,8 @@ class Region:
     rerun : int
         Number of nodes that are recomputed, or would be.
     feature_maps : int
-        Bytes of the values that the region computes or reads and that gradients read: its stash without recomputation.
+        Bytes of the values that gradients read, among those that the region computes or reads. These bytes are its
+        stash without recomputation.
     released : int
         Bytes of the feature maps that are no longer stashed.
     allocated : int
@@ -383,7 +390,7 @@ class Region:
 
     @checked_arguments
     def name(self, graph: ComputationGraph) -> str:
-        """Names of its first and its last node; GraphError if the graph lacks them."""
+        """Return a name made of the first and the last node; GraphError if the graph does not contain them."""
         self._check(graph)
         first, last = graph.labels[self.nodes[0]], graph.labels[self.nodes[-1]]
         return first if len(self.nodes) == 1 else f"{first} .. {last}"
@@ -407,10 +414,10 @@ def find_echo_regions(
     only: str | Sequence[str] | None = None,
     also: str | Sequence[str] | None = None,
 ) -> list[Region]:
-    """Return the regions of a graph and the decisions of `echo`, those that release the most bytes first.
+    """Return the regions of a graph with the decisions of `echo`, sorted by falling released bytes.
 
-    Removing the heavy nodes leaves connected parts, the regions: cheap nodes and the values that they compute or read.
-    No value is in two regions, so bytes can be summed over regions.
+    If the heavy nodes are removed, the graph falls apart into regions: connected sets of cheap nodes and the values
+    that they compute or read. No value is in two regions, so bytes can be summed over regions.
 
     Parameters
     ----------
@@ -456,7 +463,7 @@ def find_echo_regions(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegionReport(Result):
-    """The regions of a graph, of which `explain` prints at most `most` for a plan of `echo`."""
+    """The regions of a graph; `explain` prints at most `most` of them for a plan of `echo`."""
 
     graph: ComputationGraph
     regions: tuple[Region, ...]
@@ -500,7 +507,7 @@ class RegionReport(Result):
 
 
 def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
-    """int32[n] and int32[n_values]: the connected part of each node and of each value."""
+    """Return the number of the connected part of each node, int32[n], and each value, int32[n_values]."""
     graph, n = maps.graph, maps.graph.n_nodes
     computed = np.flatnonzero(maps.recomputable[graph.producer] & ~graph.output)
     through = maps.recomputable[maps.reader]
@@ -511,7 +518,7 @@ def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
 
 
 def _by_part(of_node: Int32, cheap: Bool) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield each part that has cheap nodes, with these nodes."""
+    """Yield each part that contains cheap nodes, together with these nodes."""
     nodes = np.flatnonzero(cheap)
     nodes = nodes[np.argsort(of_node[nodes], kind="stable")]
     parts, starts = np.unique(of_node[nodes], return_index=True)
@@ -520,7 +527,7 @@ def _by_part(of_node: Int32, cheap: Bool) -> Iterator[tuple[int, tuple[int, ...]
 
 
 class _Totals:
-    """Figures of a choice, summed over each region."""
+    """Sums the bytes and the compute of a choice over each region."""
 
     def __init__(self, of_node: Int32, of_value: Int32, choice: Choice) -> None:
         graph, before, stashed = choice.maps.graph, choice.maps.read_back, choice.stashed
@@ -572,20 +579,21 @@ def echo(
 ) -> Iterator[Candidate]:
     """Recompute cheap nodes where that reduces the bytes that must stay in memory for the gradients.
 
-    Convolutions and matrix products run once, and so do nodes of unknown operations that cost more than the mean. Among
-    all choices of the other nodes, this one stashes the fewest bytes, and with these has the fewest recomputations; its
-    peak is not always minimum. There is a single candidate, for any limit.
+    Convolutions and matrix products run once, as do nodes of unknown operations that cost more than the mean. Among all
+    sets of other nodes to recompute, `echo` chooses one that keeps the fewest bytes for the gradients (the stash) and,
+    with this stash, recomputes the least. The peak of the plan is not always minimum. There is a single plan for any
+    limit.
 
     Parameters
     ----------
     mode : {"exact", "paper"}
-        Choose by a minimum cut of the whole graph, or by algorithm 1 of the paper with the two steps that the paper's
-        figure 13 requires.
+        "exact" computes a minimum cut of the whole graph. "paper" runs algorithm 1 of the paper, with two more steps
+        that the paper's figure 13 requires.
     only : str or sequence of str, optional
-        Operations or layers, separated by commas: among nodes that are not heavy, only these may be recomputed. A
+        Operations or layers, separated by commas. Among the nodes that are not heavy, only these may be recomputed. A
         layer is part of a dotted node name: "attention" in "attention.step3.tanh", "layer" in "layer0.add".
     also : str or sequence of str, optional
-        Operations or layers whose nodes may all be recomputed, including heavy ones.
+        Operations or layers; all of their nodes may be recomputed, including heavy ones.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The exact dynamic program over all lower sets."""
+"""Exact dynamic program of kusumoto2019, over all lower sets."""
 
 from collections.abc import Iterator
 
@@ -23,22 +23,23 @@ def exact_dp(
 ) -> Iterator[Candidate]:
     """Choose the best chain from all lower sets, by the formulas of kusumoto2019.
 
-    A formula budget poses the paper's problem: among all chains with formula (2) within the budget, find one that
-    minimizes formula (1). Under a limit on the simulated peak this is solved for several formula budgets, to find
-    chains with a simulated peak near the limit, first in the wide family of `approximate_dp`.
+    With a formula budget, this solver solves the problem of the paper: among all chains for which formula (2) is within
+    the budget, find one that minimizes formula (1). Without it, several formula budgets are tried to find chains with a
+    simulated peak near the limit. The wide family of `approximate_dp` is searched first.
 
     Parameters
     ----------
     strategy : {"time", "memory", "cache"}, optional
-        Minimum overhead within the budget; maximum overhead, which leaves the most to liveness; or fewest bytes kept,
-        as in the authors' program. The default is minimum overhead, and without a formula budget both of the first two.
+        "time" minimizes the overhead within the budget. "memory" maximizes the overhead, which leaves the fewest kept
+        values, so that freeing values after their last read saves the most. "cache" minimizes the kept bytes, as in the
+        authors' program. The default is "time"; without a formula budget, "time" and "memory" are both tried.
     formula_budget : int or str, optional
         Upper limit for formula (2), in bytes or as an amount such as "2.1GB".
     keep_last : bool
-        Keep the last block instead of recomputing it directly after its run. The paper recomputes it, so formula (1)
-        counts it; `formula_overhead` in the details does not.
+        Keep the last block. The paper recomputes it directly after its run, and formula (1) counts this; the
+        `formula_overhead` in the plan's details does not.
     lazy : bool, optional
-        As in `canonical_schedule`; by default whichever is better.
+        As in `canonical_schedule`. By default both are tried.
     cap : int
         Maximum number of lower sets to enumerate.
 

@@ -1,4 +1,4 @@
-"""Every chain of lower sets, exactly as in the paper, for teaching and tests."""
+"""Enumerate every chain of lower sets, exactly as in kusumoto2019, for teaching and tests."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +11,9 @@ from remat_algos.solvers.registry import Candidate, Task, pareto, solver, traini
 from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family
 
 State = tuple[int, int, int]
-"""(t, m, peak) of a chain up to a set: its overhead, its cached bytes M(U_i), and the maximum of M(i)."""
+"""(t, m, peak) of a chain that ends at a set: overhead, cached bytes M(U_i), and the maximum of M(i)."""
 States = list[dict[State, tuple[int, State]]]
-"""For each lower set, the states of all chains to it, each with the row and state of its predecessor."""
+"""For each lower set, the states of the chains that end at it, each with the row and the state before it."""
 
 
 @solver(paper="kusumoto2019", needs=training_graph, describe=formulas.formula_rows, portfolio=False)
@@ -29,7 +29,7 @@ def exhaustive_lower_sets(
 ) -> Iterator[Candidate]:
     """Visit every triplet (L, t, m) that a chain of lower sets can reach, and choose as `exact_dp` does.
 
-    No triplet is pruned because another dominates it, so small graphs show what the dynamic program skips.
+    Dominated triplets are not pruned, so small graphs show which triplets the dynamic program skips.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def exhaustive_lower_sets(
 
 
 def _visited(sets: "_Sets", budget: int | None, keep_last: bool, clock: Clock) -> States:
-    """Return the states of all chains whose maximum M(i) is within the budget."""
+    """Return the states of all chains for which every M(i) is within the budget."""
     states: States = [{} for _ in sets.members]
     states[0][0, 0, 0] = (0, (0, 0, 0))
     count = 1
@@ -91,7 +91,7 @@ def _visited(sets: "_Sets", budget: int | None, keep_last: bool, clock: Clock) -
 
 
 def _selected(states: States, strategy: str | None, budget: int | None) -> list[tuple[str, int]]:
-    """Pairs (strategy, formula budget) whose best chain is yielded: one, or one for each Pareto point."""
+    """Return the pairs (strategy, formula budget) to solve: a single pair, or one for each Pareto point."""
     if budget is not None:
         return [(strategy or "time", budget)]
     points = pareto(((peak, t) for t, _, peak in states[-1]), lambda point: point)
@@ -103,7 +103,7 @@ def _selected(states: States, strategy: str | None, budget: int | None) -> list[
 
 
 def _rows(states: States, strategy: str, budget: int) -> list[int]:
-    """Rows of the best chain whose peak by formula (2) is within a budget."""
+    """Return the rows of the best chain for which formula (2) is within a budget."""
     within = [state for state in states[-1] if state[2] <= budget]
     order = {
         "time": lambda state: (state[0], state[2], state[1]),
@@ -118,7 +118,7 @@ def _rows(states: States, strategy: str, budget: int) -> list[int]:
 
 
 class _Sets:
-    """Lower sets as bits of integers, and the figures of a step between two, exactly as in section 3."""
+    """Lower sets as bit masks, and the terms of kusumoto2019, section 3, for a step between two of them."""
 
     def __init__(self, family: LowerSetFamily) -> None:
         graph, nodes = family.graph, family.nodes
@@ -133,7 +133,7 @@ class _Sets:
         self.whole = self.members[-1]
 
     def step(self, i: int, j: int, *, keeps: bool) -> tuple[int, int, int]:
-        """T(V_i - boundary(L_i)), M(boundary(L_i) - L_(i-1)) and the terms (ii) to (iv) of formula (2)."""
+        """Return T(V_i - boundary(L_i)), M(boundary(L_i) - L_(i-1)) and the sum of terms (ii) to (iv)."""
         lower_set, segment = self.members[j], self.members[j] & ~self.members[i]
         readers = [w for w in _bits(self.whole & ~lower_set) if self.reads[w] & lower_set]
         co_inputs, boundary = 0, 0

@@ -1,4 +1,4 @@
-"""Greedy rematerialization, as in a compiler."""
+"""Greedy rematerialization, like the pass of a compiler."""
 
 import hashlib
 import math
@@ -26,17 +26,17 @@ def greedy_remat(
 ) -> Iterator[Candidate]:
     """Scan the order; where memory exceeds a limit, free a value and recompute it before its next use.
 
-    Compute costs are ignored. The scan is repeated for many internal limits, for any limit of the task.
+    Compute costs are ignored. The scan is repeated for many internal limits, whatever the limit of the task.
 
     Parameters
     ----------
     max_block : int, optional
-        Maximum number of consecutive runs that are recomputed as a block. By default the best of 1, 2, 4, ..., 64.
+        Maximum number of consecutive runs that are recomputed as a block. By default 1, 2, 4, ..., 64 are tried.
     moves : bool
-        Follow XLA's pass: a run that nothing has read yet is moved, not repeated; savings are compared as
-        `limit // saved`; and a value is recomputed before the last reader of an input if that comes before its own next
-        reader. False follows the paper, exactly so with `max_block=1`: no run is removed, the largest saving wins, and
-        a value is recomputed directly before its next reader.
+        True follows the pass of XLA. A run whose values have not been read yet is moved, not repeated. Savings are
+        compared as `limit // saved`. A value is recomputed before its next reader, or earlier, before the last reader
+        of one of its inputs. False follows the paper, exactly so with `max_block=1`. No run is removed, the largest
+        saving wins, and a value is recomputed directly before its next reader.
 
     References
     ----------
@@ -63,7 +63,7 @@ def greedy_remat(
 def walk(
     graph: ComputationGraph, start: Schedule, limit: int, max_block: int, *, moves: bool = True
 ) -> tuple[Schedule, int, int]:
-    """Walk along a valid order once; the kernel documents the level of blocks that it reached, and its work."""
+    """Scan a valid order once; return the new schedule, the level of block sizes that was reached, and the work."""
     order, reached, work = greedy_order(
         graph.arrays,
         start.order,
@@ -79,21 +79,22 @@ def walk(
 
 
 class _Walks:
-    """The walks of a search, and the figures of the resulting schedules."""
+    """Runs the scans of a search (walks), and remembers the peak and the compute of the resulting schedules."""
 
     def __init__(self, graph: ComputationGraph, clock: Clock, *, moves: bool) -> None:
         self.graph = graph
         self.clock = clock
         self.moves = moves
-        self.figures: dict[bytes, tuple[float, float]] = {}  # infinite against a mark
-        self.schedules: dict[bytes, Schedule] = {}  # of small graphs
+        # (peak, compute) of each schedule; infinite if it violates a mark.
+        self.figures: dict[bytes, tuple[float, float]] = {}
+        self.schedules: dict[bytes, Schedule] = {}  # small graphs only
         self.started: set[bytes] = set()
-        # Upper limit of the remaining sweeps, for progress.
+        # Maximum number of remaining sweeps, for the progress report.
         self.sweeps = 2 + tuning.TURNS * tuning.STARTS_PER_TURN if graph.n_nodes <= tuning.MAX_NODES_RESTARTED else 1
         clock.stage(1, "walks", part=0)
 
     def new(self, schedule: Schedule, details: Details) -> Iterator[Candidate]:
-        """Yield the candidate of a schedule, unless it has been seen."""
+        """Yield a schedule as a candidate, unless it has been yielded before."""
         key = _key(schedule)
         if key not in self.figures:
             candidate = evaluated(self.graph, schedule, details)
@@ -104,7 +105,7 @@ class _Walks:
         self.clock.advance(1)
 
     def along(self, start: Schedule, blocks: Sequence[int], details: Details) -> Iterator[Candidate]:
-        """Walk along an order for many limits and sizes of blocks, unless that has been done before."""
+        """Scan an order with many limits and block sizes, unless this order has been scanned before."""
         key = _key(start)
         if key not in self.started:
             self.started.add(key)
@@ -112,7 +113,7 @@ class _Walks:
             yield from _LimitSweep(self, start, blocks, recorded).candidates()
 
     def begin_sweep(self, n_walks: int) -> None:
-        """Begin a stage of the progress with at most `n_walks` walks."""
+        """Begin a progress stage of at most `n_walks` walks."""
         self.clock.stage(n_walks, "walks", part=1 / max(1, self.sweeps))
         self.sweeps -= 1
 
@@ -120,13 +121,13 @@ class _Walks:
         return self.figures[_key(schedule)][0]
 
     def lowest(self) -> list[Schedule]:
-        """Return the schedules with the lowest peaks, of equal ones the cheapest."""
+        """Return the schedules with the lowest peaks; among equal peaks, the cheapest first."""
         keys = sorted(self.schedules, key=self.figures.__getitem__)
         return [self.schedules[key] for key in keys[: tuning.STARTS_PER_TURN]]
 
 
 class _LimitSweep:
-    """Walks along one order with each size of `blocks`: for coarse limits, then finer ones, then by bisection."""
+    """Scans one order with each block size: first at coarse limits, then at finer ones, then by bisection."""
 
     def __init__(self, walks: _Walks, start: Schedule, blocks: Sequence[int], details: Details) -> None:
         self.walks = walks
@@ -135,8 +136,9 @@ class _LimitSweep:
         self.blocks = blocks
         self.details = details
         self.work = 0
-        self.peak: dict[tuple[int, int], float] = {}  # by limit and block
-        self.final: dict[int, tuple[int, float]] = {}  # (level, peak), by limit
+        self.peak: dict[tuple[int, int], float] = {}  # key: (limit, block size)
+        # For each limit, (level, peak) of a scan that is the same for every block size of at least this level.
+        self.final: dict[int, tuple[int, float]] = {}
 
     def candidates(self) -> Iterator[Candidate]:
         limits = self._limits()[::-1]
@@ -148,7 +150,7 @@ class _LimitSweep:
             yield from self._bisect(block)
 
     def _limits(self) -> list[int]:
-        """Return rising limits for the walks, from the lower bound on the peak to the peak of the start."""
+        """Return limits for the walks, ascending, from the lower bound on the peak to the peak of the start."""
         free = replace(self.graph, mark=None) if self.graph.mark is not None else self.graph
         first, last = least_peak_bound(self.graph)[0], simulate(free, self.start).peak_memory
         count = max(tuning.MIN_LIMITS, min(tuning.MAX_LIMITS, 100_000 // max(1, self.graph.n_nodes)))
@@ -160,7 +162,7 @@ class _LimitSweep:
         return limits
 
     def _descend(self, limits: Sequence[int], block: int) -> Iterator[Candidate]:
-        """Walk at falling limits, until several in a row do not lower the peak."""
+        """Scan at falling limits until several limits in a row have not lowered the peak."""
         lowest, failed = math.inf, 0
         for limit in limits:
             if failed == tuning.MAX_FAILED or self.work > tuning.MAX_WALK_WORK:
@@ -170,7 +172,7 @@ class _LimitSweep:
             lowest = min(lowest, self.peak[limit, block])
 
     def _bisect(self, block: int) -> Iterator[Candidate]:
-        """Bisect between the lowest limit that is met and the next below."""
+        """Bisect between the lowest limit that was met and the next lower limit that was tried."""
         peaks = {limit: peak for (limit, other), peak in self.peak.items() if other == block}
         high = min((limit for limit, peak in peaks.items() if peak <= limit), default=None)
         if high is None:
@@ -187,7 +189,7 @@ class _LimitSweep:
                 low = limit
 
     def _walk(self, limit: int, block: int) -> Iterator[Candidate]:
-        """Walk once, unless the peak is known from the same walk or from one with blocks that are no larger."""
+        """Scan once, unless an earlier scan at this limit already determines the peak for this block size."""
         if (limit, block) in self.peak:
             return
         if block > 1 and limit in self.final:

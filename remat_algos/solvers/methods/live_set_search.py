@@ -1,4 +1,7 @@
-"""Best-first search over sets of live values: the exact optimum over all orders and numbers of runs."""
+"""Best-first search over sets of live values, for the exact optimum over all orders and numbers of runs.
+
+A moment is the first run of a node. A potential is a lower bound on the remaining overhead, as in A* search.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -23,15 +26,16 @@ from remat_algos.solvers.registry import OWN, Candidate, Details, Rows, Task, ev
 from remat_algos.structure.live_sets import LiveSetGraph, live_set_graph, useful_values
 from remat_algos.wording import counted, shortened
 
-PRICE_BITS = 16  # binary places of potentials
-# Maximum total compute, so that sums of need and shares fit in 64 bits.
+# Number of fraction bits of the fixed-point numbers `need` and `share` of a potential.
+PRICE_BITS = 16
+# Maximum total compute of a graph for which sums of these numbers fit in 64 bits.
 MAX_COMPUTE = 2**36
 SCOPE = "any order"
 OPTIMAL, STOPPED, NONE_FITS = "optimal", "stopped before it ended", "nothing fits the limit"
 
 
 def few_values(graph: ComputationGraph) -> str | None:
-    """Return why a graph is refused, else None: it has recompute marks, or more than 128 read values and outputs."""
+    """Return the reason to refuse a graph (recompute marks, or more than 128 useful values), or None."""
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
     n_values = int(useful_values(graph).sum()) if graph.n_nodes <= 1_000 * MAX_VALUES else graph.n_nodes
@@ -41,7 +45,7 @@ def few_values(graph: ComputationGraph) -> str | None:
 
 
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """Yield the "search" row of a plan's text report: states explored and proof status."""
+    """Yield the row "search" of a plan's text report: the number of sets explored, and the status of the proof."""
     states, proof = details.get("states"), details.get("proof")
     if is_count(states) and isinstance(proof, str):
         yield "search", f"{counted(states, 'set')} of live values; {shortened(proof)}"
@@ -53,15 +57,17 @@ def live_set_search(
 ) -> Iterator[Candidate]:
     """Search all sets of live values, best first: a proven optimum over every order and any number of runs.
 
-    A search that runs out of time or of sets still proves a bound. If nothing fits the limit, the minimum peak and its
-    minimum compute are searched (except after other solvers, since that search follows later); if these remain
-    unproven, a schedule below the lowest known peak. Without a limit the whole frontier is searched, limit by limit.
+    A search that runs out of time, or reaches the maximum number of sets, still proves a bound. If no schedule fits the
+    limit, the minimum peak is searched, and then the minimum compute at this peak. (If other solvers ran before,
+    `solve` starts that search later.) If the minimum peak cannot be proven, schedules below the lowest known peak are
+    searched. Without a limit, the whole frontier is searched, one limit after another.
 
     Parameters
     ----------
     max_states : int, optional
-        Maximum number of sets; by default 2,000,000, with effort "fast" 1,250,000 and with "best" 4,000,000. Graphs of
-        more than 64 values get a twentieth of it, searches of the lowest peak half, frontiers twice as many.
+        Maximum number of sets. The default is 2,000,000; with effort "fast" 1,250,000 and with "best" 4,000,000. It is
+        divided by 20 for graphs of more than 64 values, halved in searches for the minimum peak, and doubled for a
+        whole frontier.
     """
     if max_states is not None and (as_whole(max_states) or 0) < 1:
         raise ArgumentError(
@@ -77,7 +83,7 @@ def live_set_search(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SearchEnd:
-    """The end of one search: a schedule, if one was found, and whether nothing below the ceiling is left (`proven`)."""
+    """The result of one search: the schedule, if any. `proven` means that no better schedule exists."""
 
     schedule: Schedule | None
     key: int
@@ -87,11 +93,12 @@ class _SearchEnd:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MomentPotential:
-    """A lower bound on the overhead still to come before the first run of a node: `need` minus shares.
+    """A lower bound on the remaining overhead of a search state in which `node` has not run yet.
 
-    Both are in units of 2**-16. For a set of live values, the share, int64[n], of each node that must run after
-    the set is subtracted, except that of the moment's own node, whose run is no overhead. A share is at most the
-    compute of its node, so the potential never falls by more than the cost of a move.
+    The bound is `need` minus the `share`, int64[n], of every other node that must run later anyway. Both are in units
+    of 2**-16. The run of `node` itself is no overhead, so its share is not subtracted. A share is at most the compute
+    of its node. The bound therefore never falls by more than the cost of a move, so it is consistent, as A* search
+    requires.
     """
 
     node: int
@@ -100,7 +107,7 @@ class MomentPotential:
 
 
 class _Searches:
-    """Searches on one graph; known candidates are upper bounds."""
+    """Runs the searches on one graph, with the known candidates as upper bounds."""
 
     def __init__(self, graph: ComputationGraph, task: Task, clock: Clock, max_states: int | None) -> None:
         self.graph = graph
@@ -113,7 +120,7 @@ class _Searches:
         if max_states is not None:
             self.max_states = self.lowest_states = int(max_states)
         first = evaluated(graph, lowest_pass(graph), {"one_pass": True})
-        self.known = [first]  # of this solver
+        self.known = [first]  # excludes other solvers
         self.candidates = [*task.candidates, first]
 
     def within(self, limit: int) -> Iterator[Candidate]:
@@ -135,7 +142,7 @@ class _Searches:
             yield from self._lowest(above)
 
     def frontier(self) -> Iterator[Candidate]:
-        """Solve repeatedly, each limit below the previous peak, down to the lowest peak; yield each optimum."""
+        """Yield the optimum at falling limits, each one byte below the peak before, down to the lowest peak."""
         before = [each.figures[0] for each in self.task.candidates] if self.task.budgets else []
         floor, left = min(before, default=least_peak_bound(self.graph)[0]), tuning.FRONTIER_SEARCHES * self.max_states
         limit = max(candidate.figures[0] for candidate in self.candidates)
@@ -148,7 +155,7 @@ class _Searches:
             limit = candidate.figures[0] - 1
 
     def cheapest(self, limit: int, max_states: int) -> tuple[_SearchEnd, Candidate | None]:
-        """Search for the best candidate within a limit; it is None if nothing is known to fit."""
+        """Search for the best candidate within a limit, or None if no known schedule fits."""
         graph = self.graph
         fitting = [each for each in self.candidates if each.figures[0] <= limit]
         best = min(fitting, key=lambda each: (each.figures[1], each.figures[0]), default=None)
@@ -170,7 +177,10 @@ class _Searches:
         return result, Candidate(best.schedule, details, bound, SCOPE, best.simulation)
 
     def _lowest(self, above: int) -> Iterator[Candidate]:
-        """Yield the cheapest schedule of the minimum peak, which is `above` or more; the best known one if unproven."""
+        """Yield the cheapest schedule at the minimum peak, or at the lowest peak reached if that is not proven minimum.
+
+        `above` is a lower bound on the peak.
+        """
         lowest, states = min(each.figures[0] for each in self.candidates), 0
         peak_bound, within = above, lowest
         if lowest > above:
@@ -180,12 +190,12 @@ class _Searches:
                 best = evaluated(self.graph, first.schedule)
                 self.candidates.append(best)
                 lowest = peak_bound = within = best.figures[0]
-            # Unproven: retry for minimum compute within a lower limit, where limit and potentials prune more sets.
+            # Not proven: minimize the compute below the lowest peak instead, where the potentials prune more sets.
             elif not first.proven:
                 within = lowest - 1
         result: _SearchEnd | None = None
         candidate: Candidate | None = None
-        # Same cap as for any limit, so no limited search can beat "least".
+        # With the same maximum of sets as any other limit, no search within a limit reaches a lower peak than this one.
         while within < lowest:
             last, lower = self.cheapest(within, self.max_states)
             if lower is None:
@@ -204,10 +214,10 @@ class _Searches:
             yield replace(candidate, details=details, bound=bound, scope=scope, peak_bound=peak_bound)
 
     def _search(self, limit: int, ceiling: int, max_states: int, *, lowest: bool) -> _SearchEnd:
-        """Search until the end, the deadline or the maximum number of sets.
+        """Search until the result is proven, the deadline passes or the maximum number of sets is reached.
 
-        Short searches are not worth the linear programs of potentials, so a search begins without them, and restarts
-        with them after `MAX_STATES_ALONE` sets.
+        Potentials need linear programs, which do not pay off in short searches. So the search begins without them, and
+        restarts with them after `MAX_STATES_ALONE` sets.
         """
         first = max_states if lowest else min(max_states, tuning.MAX_STATES_ALONE)
         result = self._run(limit, ceiling, first, [], lowest=lowest)
@@ -218,7 +228,7 @@ class _Searches:
         return again if again.proven else replace(again, key=max(result.key, again.key))
 
     def _potentials(self, limit: int) -> list[MomentPotential]:
-        """Compute the potentials of a limit; none at the deadline."""
+        """Compute the potentials for a limit; return an empty list at the deadline."""
         try:
             return moment_potentials(self.arrays, limit, tuning.MAX_POTENTIALS, self.clock.check)
         except OutOfTime:
@@ -227,8 +237,8 @@ class _Searches:
     def _run(
         self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
     ) -> _SearchEnd:
-        """Run the kernel's search in portions, with progress."""
-        # Half of the progress: more searches follow unless this one proves its result.
+        """Run the search of the kernel in portions, and report progress after each."""
+        # Report at most half of the remaining progress, since another search follows if this one proves nothing.
         self.clock.stage(max_states, "states", part=0.5)
         search = self.arrays.start(limit, ceiling, lowest=lowest)
         for each in potentials:
@@ -242,7 +252,7 @@ class _Searches:
         return _SearchEnd(schedule, search.key, verdict in (SOLVED, EXHAUSTED), search.n_states)
 
     def _report(self, states: int) -> None:
-        """Report the number of sets; the loop of the search checks the deadline."""
+        """Report the number of sets, and ignore the deadline, which the caller checks."""
         with suppress(OutOfTime):
             self.clock.progress(states)
 
@@ -250,25 +260,25 @@ class _Searches:
 def moment_potentials(
     graph: LiveSetGraph, limit: int, count: int, look: Callable[[], object] = bool
 ) -> list[MomentPotential]:
-    """Return at most `count` potentials, chosen to prove the most over all nodes.
+    """Return at most `count` potentials, chosen so that their bounds are high for many nodes.
 
-    The potential of a node v comes from the dual of the linear program of the closure bound. Dual variables (prices)
-    are rounded to whole numbers, and the bound is computed from these, so its validity does not depend on the precision
-    of the solver.
+    The potential of a node v comes from the dual of the linear program of the closure bound. The dual variables
+    (prices) are rounded to whole numbers, and the potential is computed from the rounded prices. So its validity does
+    not depend on the precision of the solver.
 
     Let k(x) = 1 if value x is live when v first runs, and r(u) = 1 if node u runs after that. The constraints, with
-    their prices, are
+    their prices y, z and p, are
 
-        k(x) + r(u) >= 1          y(x)       for each value x of node u that is read later
+        k(x) + r(u) >= 1          y(x)       for each value x of node u that is read after that
         k(x) + r(u) >= r(w)       z(x, w)    for each node w that reads x
         sum of memory(x) k(x) <= room   p    where room is the limit minus the bytes that must be live.
 
     If y(x) plus the sum of z(x, w) over w is at most p memory(x) for each x, then all such k and r satisfy
 
-        sum of f(u) r(u) >= sum of y(x) - p room,
+        sum of f(u) r(u) >= sum of y(x) - p room.
 
-    where the share f(u), at most the compute of u, is the sum of y and z over the values of u minus that of z over its
-    reads.
+    The share f(u) is the sum of y and z over the values of u, minus the sum of z over the values that u reads. It must
+    be at most the compute of u.
     """
     potentials = list[MomentPotential]()
     if int(graph.compute.sum()) > MAX_COMPUTE:
@@ -282,10 +292,10 @@ def moment_potentials(
 
 
 def _chosen(graph: LiveSetGraph, candidates: list[MomentPotential], count: int) -> list[MomentPotential]:
-    """Choose potentials greedily; the gain is in the sum over all nodes of the largest need that applies to them.
+    """Choose potentials greedily, to maximize the sum over all nodes of the largest `need` that applies to the node.
 
-    A potential applies to each node that does not depend on its own node. Potentials of neighbouring nodes prove nearly
-    the same, and later ones apply longer.
+    A potential applies to every node that does not depend on the node of the potential. Potentials of neighbouring
+    nodes are nearly equal, so the `count` largest ones would be redundant.
     """
     largest, chosen = [0] * len(graph.reads), list[MomentPotential]()
 
@@ -306,15 +316,15 @@ def _chosen(graph: LiveSetGraph, candidates: list[MomentPotential], count: int) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Moment:
-    """The first run of a node: its ancestors, their values that may be live, and which of these are read later."""
+    """The first run of a node, with its ancestors and those of their values that may be live but need not be."""
 
     graph: LiveSetGraph
     node: int
     room: int
     ancestors: list[int]
-    producer: dict[int, int]  # of possibly live values
-    later: list[int]  # values that are read later
-    again: list[tuple[int, int]]  # (value, ancestor that reads it)
+    producer: dict[int, int]  # value -> ancestor
+    later: list[int]  # values read after the moment
+    again: list[tuple[int, int]]  # (value, ancestor reading it)
 
     @classmethod
     def of(cls, graph: LiveSetGraph, limit: int, node: int) -> "_Moment | None":
@@ -336,7 +346,7 @@ class _Moment:
         return cls(graph, node, room, ancestors, free, read_later, again)
 
     def potentials(self) -> Iterator[MomentPotential]:
-        """Yield the potential of the optimal prices, if it is positive."""
+        """Yield the potential for the optimal prices, if its `need` is positive."""
         prices = self._prices()
         if prices is None:
             return
@@ -356,7 +366,7 @@ class _Moment:
         need = sum(later) - -(-byte.numerator * self.room // byte.denominator)
         shares = np.zeros(len(graph.reads), np.int64)
         for u in self.ancestors:
-            # A node that runs only once has run before the moment, so it never has to run later.
+            # A node that runs only once has already run, so it needs no share.
             if not graph.once[u]:
                 most = int(graph.compute[u]) * unit
                 need -= max(0, share[u] - most)
@@ -365,13 +375,13 @@ class _Moment:
             yield MomentPotential(self.node, need, shares)
 
     def _prices(self) -> tuple[list[int], list[int]] | None:
-        """Return the optimal prices y of values read later and z of reads by recomputed nodes, rounded down."""
+        """Return the optimal prices y and z of `moment_potentials` in units of 2**-16, rounded down."""
         from scipy.optimize import linprog  # type: ignore[import-untyped]
         from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
         graph, n_later = self.graph, len(self.later)
         row = {x: i for i, x in enumerate(self.producer)}
-        # Two rows for each ancestor: its share is at most its compute, and at least 0.
+        # Two rows for each ancestor u: its share is at most its compute (`most`), and at least 0 (`least`).
         most = {u: len(row) + i for i, u in enumerate(self.ancestors)}
         least = {u: len(row) + len(most) + i for i, u in enumerate(self.ancestors)}
         entries = list[tuple[int, int, float]]()

@@ -1,4 +1,4 @@
-"""The dynamic program over lower sets with the simulated memory of blocks."""
+"""Dynamic program over lower sets that uses the simulated memory of blocks."""
 
 import math
 from collections.abc import Callable, Generator, Iterator
@@ -26,22 +26,23 @@ def liveness_dp(
 ) -> Iterator[Candidate]:
     """Choose the chain of lower sets with minimum compute, by simulating the memory and compute of its blocks.
 
-    Formula (2) ignores liveness, so its peak is far above the simulated one. Here each block is simulated instead, with
-    transients and partial sums of gradients, so the predicted peak of a chain is the simulated one or slightly more.
+    Formula (2) does not free values after their last read, so it is far above the simulated peak. This solver simulates
+    each block instead. The predicted peak of a chain, its promise, is the simulated peak or slightly more.
 
     Parameters
     ----------
     family : {"wide", "pruned", "exact"}
-        As in `lower_set_family`. A block is simulated if a chain near the limit can contain it. On graphs of more than
-        a few hundred nodes only the sets of evenly spaced nodes are used, which the plan's details record as `thinned`.
+        As in `lower_set_family`. Only blocks that a chain near the limit can contain are simulated. On graphs of more
+        than a few hundred nodes, only the sets for evenly spaced nodes are used, and the plan's details contain
+        `thinned`.
     lazy : bool, optional
-        As in `canonical_schedule`; by default whichever is better, but only True if there are more than about 300 sets.
+        As in `canonical_schedule`. By default both are tried, or only True if there are more than about 300 sets.
     cap : int
         Maximum number of lower sets of the exact family.
 
     References
     ----------
-    kusumoto2019, section 4, with another peak instead of formula (2).
+    kusumoto2019, section 4, with the simulated peak instead of formula (2).
     """
     if lazy not in (True, False, None):
         raise ArgumentError("lazy is {lazy!r}; use True, False or None", lazy=lazy)
@@ -49,7 +50,7 @@ def liveness_dp(
     few = len(sets) <= tuning.FEW_SETS
     lazies = (True, False) if lazy is None and few else (lazy is not False,)
     one_block = evaluated(graph, canonical_schedule(graph, sets.chain([]), lazy=lazies[0]))
-    # A chain above this peak cannot be cheaper than one block, so it is never needed.
+    # A chain with a higher peak than one block is never cheaper, so it is not needed.
     max_peak = baseline_peak(graph) if one_block.simulation is None else one_block.figures[0]
     yield replace(one_block, details=_details(sets, family, Point(0, max_peak, []), lazies[0]))
     fits = False
@@ -74,13 +75,13 @@ def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Det
         details["thinned"] = True
     details |= {"promise": point.peak, "promised_overhead": point.cost}
     if graph.updates.any() or (graph.mark is not None and (graph.mark == RECOMPUTE).any()):
-        # Nodes recomputed for a mark, and delayed updates, affect several blocks: promises are not valid.
+        # Delayed updates, and nodes recomputed because of a mark, affect several blocks. The promise is then not valid.
         details |= {"promise": None, "promised_overhead": None}
     return {**details, "blocks": len(sets.chain(point.rows)), "keep_last": True, "lazy": lazy}
 
 
 def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
-    """Return the lower sets of a family, thinned on large graphs; GraphError if they are still too many."""
+    """Return the lower sets of a family, thinned on large graphs; GraphError if there are still too many."""
     n_nodes = int((graph.forward & graph.needed).sum())
     max_sets = max(tuning.COARSE_SETS, math.isqrt(tuning.MAX_VISITS // max(1, n_nodes)))
     sets = lower_set_family(graph, family, cap=cap, max_sets=max_sets)
@@ -92,7 +93,7 @@ def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
 def _program(
     sets: LowerSetFamily, lazy: bool, max_peak: int, clock: Clock, max_recompute: int | None = None
 ) -> ChainProgram:
-    """Simulate blocks, and return the program over chains within `max_peak` and `max_recompute`."""
+    """Simulate blocks; return the program over the chains within `max_peak` and `max_recompute`."""
     clock.stage(sets.pairs[1].size, "blocks", part=tuning.TABLE_PROGRESS)
     figures = block_figures(
         sets.graph,
@@ -108,7 +109,7 @@ def _program(
 
 
 def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
-    """Yield the Pareto points of promise and cost, or if not `whole`, the best chains for some promises."""
+    """Yield the Pareto points of promise and cost; if not `whole`, only the best chains for a grid of promises."""
     if whole:
         yield from evenly(program.frontier(), n_nodes)
         return
@@ -127,11 +128,11 @@ def _near(
     clock: Clock,
     fits: bool,
 ) -> Generator[Candidate, None, bool]:
-    """Yield the best chains for promises near a limit, then for larger ones while the simulated schedules fit.
+    """Yield the best chains for promises near a limit, then for larger promises while the simulated schedules fit.
 
-    The best chains of a few sets bound the peak and cost of those of all sets; only blocks within these bounds are
-    simulated. If a chain with the other value of `lazy` `fits`, promises far above the limit are not tried. Return
-    True if a chain fits.
+    The best chains of a small subfamily bound the peak and the cost of the best chains of the whole family. Only blocks
+    within these bounds are simulated. `fits` is True if a chain with the other value of `lazy` already fits; promises
+    far above the limit are then not tried. Return True if a chain with either value fits.
     """
     some = _program(sets.subset(spread(len(sets), tuning.SOME_SETS)), lazy, max_peak, clock)
     reached = some.least_budget()
@@ -145,7 +146,7 @@ def _near(
     low, high = (share * limit for share in around) if lowest <= limit else (share * lowest for share in above)
     promises = geometric(max(lowest, int(low)), min(int(high), program.max_peak), tuning.PROMISES)
     waiting, highest = [max(lowest, min(limit, program.max_peak)), *coarse_first(promises)], promises[-1]
-    # Promises of chains, each with the largest requested promise that has this chain as its optimum.
+    # Promise of each chain -> largest requested promise for which this chain is optimal.
     answered: dict[int, int] = {}
     largest_fits, cheapest = (0, False), UNUSABLE
     while waiting:
@@ -193,5 +194,5 @@ def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, c
 
 
 def _among_all(point: Point, rows: Int64) -> Point:
-    """Convert the rows of a subfamily in a point to rows of the whole family."""
+    """Convert the rows of a point from row numbers of a subfamily to those of the whole family."""
     return replace(point, rows=rows[point.rows].tolist())

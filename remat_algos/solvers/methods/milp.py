@@ -1,4 +1,4 @@
-"""Checkmate: the optimum for a fixed order of nodes by integer programming."""
+"""Checkmate: the optimum for a fixed order of nodes, by integer programming."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,12 +24,13 @@ from remat_algos.solvers.registry import Candidate, Details, Rows, Task, evaluat
 from remat_algos.wording import counted
 
 SCOPE = "fixed order"
-LIMIT, SPARE = 2, 3  # variables that searches may fix
+# Variables that `solve` sets: LIMIT is the limit on the peak, SPARE is subtracted from the limits of regions.
+LIMIT, SPARE = 2, 3
 VARIABLES = len(CONSTANTS) + 2
 
 
 def few_nodes(graph: ComputationGraph) -> str | None:
-    """Return why a graph is refused, else None: it has recompute marks, or more than 60 needed nodes."""
+    """Return the reason to refuse a graph (recompute marks, or more than 60 needed nodes), or None."""
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
     n_nodes = int(graph.needed.sum())
@@ -51,16 +52,17 @@ def program_rows(graph: ComputationGraph, details: Details) -> Rows:
 def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 0.0) -> Iterator[Candidate]:
     """Solve the integer program of Checkmate: the optimum among schedules that keep the order of the nodes.
 
-    Stage t recomputes any earlier nodes, in their order, then runs node t for the first time. This solver is for
-    reference and teaching: `live_set_search` is faster, and its optimum is over all orders.
+    In stage t, a schedule recomputes any of the nodes before node t, in their order, and then runs node t for the first
+    time. This solver is for reference and teaching: `live_set_search` is faster, and its optimum is over all orders.
 
-    If nothing fits the limit, the minimum peak and its minimum compute are searched. Without a limit the whole frontier
-    is searched, limit by limit. Constraints on runs and regions become rows of the program.
+    If no schedule fits the limit, the minimum peak is searched, and then the minimum compute at this peak. Without a
+    limit, the whole frontier is searched, one limit after another. Constraints on runs and regions become rows of the
+    program.
 
     Parameters
     ----------
     mip_gap : float
-        Relative gap between schedule and bound at which the search may stop.
+        Relative gap between the best schedule and the bound at which the search may stop.
 
     References
     ----------
@@ -77,7 +79,7 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 
 
 
 class _Programs:
-    """Solves the programs of one search."""
+    """Builds the integer program of a graph once, and solves it for several limits."""
 
     def __init__(self, graph: ComputationGraph, constraints: Constraints | None, clock: Clock, gap: float) -> None:
         self.graph = graph
@@ -98,7 +100,7 @@ class _Programs:
             yield candidate
 
     def frontier(self) -> Iterator[Candidate]:
-        """Solve repeatedly, setting each limit to the previous peak minus 1; yield each optimum."""
+        """Yield the optimum at falling limits, each one byte below the peak before."""
         limit = self.first.figures[0] - 1 if self._allows(self.first) else LARGEST_SUM
         while True:
             candidate = self._cheapest(limit, bounded=False)
@@ -120,7 +122,7 @@ class _Programs:
             if result.x is None:
                 return None
             candidate, gap = self._candidate(result), float(result.mip_gap)
-            # HiGHS may violate rows within its tolerance: solve again with a margin.
+            # HiGHS may violate a row by its tolerance. If that broke a limit, solve again with lower limits.
             if candidate.figures[0] > limit or not self._allows(candidate):
                 result, _ = self._solve(limit, int(np.ceil(tuning.PROGRAM_SLACK * self.program.top)))
                 candidate = candidate if result.x is None else self._candidate(result)
@@ -139,7 +141,7 @@ class _Programs:
         return rules is None or (simulation is not None and rules.violation(simulation) is None)
 
     def _solve(self, limit: int, slack: int = 0) -> tuple[Any, int]:
-        """Return the result of HiGHS and the bound on compute that it proves; all limits are lowered by `slack`."""
+        """Return the result of HiGHS and the bound on compute that it proves; limits are lowered by `slack` bytes."""
         program, one_pass = self.program, self.graph.needed_compute
         unit, margin = integer_program.objective_unit(program.cost, one_pass)
         result = program.solve(
@@ -149,7 +151,7 @@ class _Programs:
         return result, one_pass + integer_program.proven(result, unit, margin, gcd(*program.cost.tolist()))
 
     def _lowest(self) -> int | None:
-        """Return the minimum peak of all schedules of this order, or the lowest found in time."""
+        """Return the minimum peak over all schedules that keep the order, or the lowest one found in time."""
         program = self.program
         if not program.runs:
             return self.first.figures[0]
@@ -167,28 +169,29 @@ class _Programs:
         return self.clock.left
 
     def _report(self, part: float = 0.5) -> None:
-        """Report the one pass, or a solved program, as progress; at the deadline schedules are still yielded."""
+        """Report one finished step as progress, and ignore the deadline: a finished schedule is still yielded."""
         self.clock.stage(1, "integer programs", part=part)
         with suppress(OutOfTime):
             self.clock.progress(1)
 
 
 class _StageProgram:
-    """The rows of the program; the variable `LIMIT` is the limit on the peak.
+    """The variables and rows of the integer program.
 
-    Nodes are numbered by their places in the order. The variables are
+    Nodes are numbered by their positions in the order. The variables are
 
         R[t, k]       stage t recomputes node k,
         S[t, x]       value x is live at the start of stage t,
         L[t, x, k]    in stage t, x is live from its previous reader, or from its own run, until node k reads it.
 
-    They express the bytes of each step in one row, without the paper's variables for frees and running sums of bytes.
-    All bytes are fractions of `top`, the peak of one pass.
+    With them, one row expresses the bytes of each step. The paper also needs variables for frees and for running sums
+    of bytes. All bytes are divided by `top`, the peak of one pass. Outputs, and values that no node reads, have no
+    variables.
 
-    Values that are not read, and outputs, have no variables. `pinned` and `pinned_in` are the bytes of outputs of
-    earlier places, in total and in each region; `own` has all bytes that a place computes (with unread values and
-    repeated outputs) and its workspace. `last_stage` is the last stage that may recompute a place. Entries of
-    `run_limits` are 0, and those of `region` -1, for places without one.
+    `pinned` and `pinned_in` are the bytes of the outputs of the nodes before each position, in total and in each
+    region. `own` is the number of bytes that a run allocates: all values of the node, even outputs and unread ones, and
+    its workspace. `last_stage` is the last stage that may recompute each node. `run_limits` is 0 for nodes without a
+    limit; `region` is -1 for nodes outside all regions.
     """
 
     def __init__(self, graph: ComputationGraph, order: Int32, constraints: Constraints | None, top: int) -> None:
@@ -214,8 +217,8 @@ class _StageProgram:
         ]
         self.rows = ProgramRows()
         self.costs, self.whole_ones = [0] * VARIABLES, [False] * VARIABLES
-        self.runs: dict[tuple[int, int], int] = {}  # variable of R[t, k]
-        live: dict[int, int] = {}  # variable of S[t, x]
+        self.runs: dict[tuple[int, int], int] = {}  # (t, k) -> R[t, k]
+        live: dict[int, int] = {}  # x -> S[t, x]
         for t in range(order.size):
             live = self._stage(t, live)
         self._limit_runs()
@@ -229,13 +232,13 @@ class _StageProgram:
     def solve(
         self, cost: Any, peak: float, slack: float, seconds: float | None, gap: float = tuning.EXACT_SHARE
     ) -> Any:
-        """Minimize a cost within a peak, which may be `FREE`; every limit of a region is lowered by `slack`."""
+        """Minimize a cost within a limit on the peak (`FREE`: no limit); limits of regions are lowered by `slack`."""
         state = np.full(self.cost.size, FREE, float)
         state[[ZERO, ONE, LIMIT, SPARE]] = 0.0, 1.0, peak, slack
         return solve_integer_program(cost, self.rows, state, whole=self.whole, seconds=seconds, gap=gap)
 
     def order(self, solution: Any) -> Int32:
-        """Return the runs of a solution: each stage recomputes nodes in their order, then runs its own node."""
+        """Return the schedule of a solution: the runs of stage 0, of stage 1, and so on."""
         again: list[list[int]] = [[] for _ in self.reads]
         for (t, k), variable in self.runs.items():
             if solution[variable] > 0.5:
@@ -248,20 +251,20 @@ class _StageProgram:
         return len(self.costs) - 1
 
     def _stage(self, t: int, live: dict[int, int]) -> dict[int, int]:
-        """Add the rows of stage t; return the variables of values live at the start of the next."""
+        """Add the rows of stage t; return the variable S[t + 1, x] of each value x."""
         again = {k: self._variable(self.compute[k], whole=True) for k in range(t) if t <= self.last_stage[k]}
         self.runs |= {(t, k): variable for k, variable in again.items()}
         run = again | {t: ONE}
         made = [x for k in range(t + 1) for x in self.values[k]]
         then = {x: self._variable(whole=True) for x in made} if t + 1 < len(self.reads) else {}
         bytes_of: dict[int, list[tuple[int, float]]] = {k: [] for k in run}
-        producers = dict[int, int]()  # by variable of a value
+        producers = dict[int, int]()  # variable -> producer of value
         for x in made:
             producer, size = self.producer[x], self.sizes[x] / self.top
             begin, runs, end = live.get(x, ZERO), run.get(producer, ZERO), then.get(x, ZERO)
             producers |= {begin: producer, end: producer}
             if producer < t:
-                # A value that the stage recomputes before any read need not be live at the start.
+                # If the stage recomputes the producer, the value need not be live at the start.
                 self.rows.add_row([(begin, 1), (runs, 1)], high=1)
             source: list[tuple[int, float]] = [(begin, 1), (runs, 1)]
             bytes_of |= {k: [*bytes_of[k], (begin, size)] for k in run if k <= producer}
@@ -290,7 +293,7 @@ class _StageProgram:
         return self.region[place] == region
 
     def _limit_runs(self) -> None:
-        """Add rows that limit the runs of a place; the constant `ONE` counts its first run."""
+        """Add a row for each node with a run limit; the constant `ONE` counts the first run of the node."""
         for place, limit in enumerate(self.run_limits):
             if limit:
                 again = [(variable, 1.0) for (_, k), variable in self.runs.items() if k == place]
@@ -298,7 +301,7 @@ class _StageProgram:
 
 
 def _last_reads(graph: ComputationGraph, order: Int32) -> list[int]:
-    """Return the last stage in which each place may run: before an update changes what it reads."""
+    """Return the last stage in which each node may run: it must run before an update of a parameter that it reads."""
     last = [order.size] * order.size
     if graph.updates.any():
         place = {v: k for k, v in enumerate(order.tolist())}

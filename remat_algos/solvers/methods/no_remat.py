@@ -1,4 +1,4 @@
-"""No rematerialization."""
+"""The baseline without rematerialization."""
 
 from collections.abc import Iterator
 
@@ -10,9 +10,9 @@ from remat_algos.solvers.registry import Candidate, Task, solver
 
 @solver(price=0)
 def no_remat(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Candidate]:
-    """Run every needed node once: the baseline whose peak percentages refer to.
+    """Run every needed node once: the baseline, to which percentages of memory and compute refer.
 
-    Nodes run in id order; updates of parameters follow all nodes that read these parameters.
+    Nodes run in id order, except updates: an update of a parameter runs after all nodes that read the parameter.
     """
     run = baseline(graph)
     yield Candidate(run.schedule, simulation=run if graph.mark is None else None)

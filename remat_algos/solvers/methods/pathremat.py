@@ -1,4 +1,4 @@
-"""Batched recursion on a path decomposition."""
+"""Recursion on the middle bags of a path decomposition."""
 
 from collections.abc import Iterator
 
@@ -23,15 +23,15 @@ def pathremat(
     batching: bool | None = True,
     length_limit: float = tuning.LENGTH_LIMIT,
 ) -> Iterator[Candidate]:
-    """Split a path decomposition at its middle bag; recompute what its nodes need from both sides, in batches.
+    """Split a path decomposition at its middle bag; recompute the inputs of its nodes from both sides, in batches.
 
-    The paper gives its algorithm in a supplement that is not available. This one follows the same idea, with only the
-    guarantees stated in docs/theory/path_decompositions.md.
+    The paper describes its algorithm in a supplement that is not available. This solver follows the same idea; its
+    guarantees are those of docs/theory/path_decompositions.md.
 
     Parameters
     ----------
     recursion_limit, batching, length_limit : optional
-        As in `twremat`, with intervals of bags as components; batching is on by default.
+        As in `twremat`; a component is an interval of bags. Batching is on by default.
 
     References
     ----------
@@ -39,7 +39,7 @@ def pathremat(
     """
 
     def trees(part: Part) -> Iterator[Tree]:
-        """Yield the tree of middle bags of one path decomposition."""
+        """Yield one separator tree, made of the middle bags of a path decomposition."""
         layout = greedy_layout(part.undirected, np.random.default_rng(task.seed), look=clock.check)
         if separation(part.undirected, layout) > tuning.MAX_WIDTH:
             yield None, {}

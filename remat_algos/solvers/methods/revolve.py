@@ -1,4 +1,4 @@
-"""Binomial checkpointing of chains of equal nodes."""
+"""Binomial checkpointing (revolve) of chains of equal nodes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
 
 
 def unit_chain(graph: ComputationGraph) -> str | None:
-    """Return why a graph is refused, else None: its forward part is not a chain of equal nodes."""
+    """Return the reason to refuse a graph whose forward part is not a chain of equal nodes, or None."""
     reason = training_graph(graph)
     if reason is None and _unit_chain(graph) is None:
         reason = "the forward part is not a chain of nodes of equal size and cost; use chain_dp"
@@ -31,8 +31,8 @@ def revolve(
     Parameters
     ----------
     checkpoints : int, optional
-        Maximum number of values stored at a time, including the beginning of the chain; by default as many as the
-        limit allows, or every number.
+        Maximum number of values kept at a time, including the first value of the chain. By default, the largest number
+        within the limit; without a limit, every number is tried.
 
     References
     ----------
@@ -64,10 +64,10 @@ def revolve(
 
 
 def forward_runs(n: int, checkpoints: int) -> int:
-    """Minimum forward steps to reverse n steps with s checkpoints: r n - C(s + r, s + 1).
+    """Return the minimum number of forward steps to reverse n steps with s checkpoints: r n - C(s + r, s + 1).
 
-    Here r is the smallest number with C(s + r, s) >= n. The run of each step directly before its own reversal is not
-    counted.
+    Here r is the smallest number with C(s + r, s) >= n. Each step also runs directly before its reversal; these runs
+    are not counted.
     """
     if n <= 1:
         return 0
@@ -78,10 +78,10 @@ def forward_runs(n: int, checkpoints: int) -> int:
 
 
 def first_checkpoint(n: int, checkpoints: int) -> int:
-    """Return the number of steps to the first checkpoint after the beginning; the smallest of equally good ones."""
+    """Return the optimal number of steps from the beginning to the next checkpoint; ties go to the smaller number."""
     if checkpoints == 1:
         return n - 1
-    # Bisection, since the cost is convex in the number of steps.
+    # The cost is convex in the number of steps, so bisection finds its minimum.
     low, high = 1, n - 1
     while low < high:
         middle = (low + high) // 2
@@ -93,7 +93,7 @@ def first_checkpoint(n: int, checkpoints: int) -> int:
 
 
 def operations(n: int, checkpoints: int, look: Callable[[], object] = lambda: None) -> Iterator[tuple[int, int]]:
-    """Yield pairs (operation, stage) that run n stages forward and backward; `look` is called at each division."""
+    """Yield the pairs (operation, stage) that run n stages forward and backward; `look` is called regularly."""
     division = cache(first_checkpoint)
     waiting = [(0, n, checkpoints)]
     while waiting:
@@ -122,7 +122,10 @@ def _repetitions(n: int, checkpoints: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitChain:
-    """A chain of equal stages: bytes of a value, compute of a node, bytes at the peak without checkpoints."""
+    """A chain of equal stages, each with a value of `size` bytes and a node of compute `cost`.
+
+    `beside` is the number of bytes at the peak without checkpoints.
+    """
 
     stages: ChainStages
     size: int
@@ -133,11 +136,11 @@ class UnitChain:
         return len(self.stages)
 
     def checkpoints(self, limit: int) -> int:
-        """Return the number of checkpoints that fit a limit; 0 if not even the beginning fits."""
+        """Return the number of checkpoints that fit in a limit; 0 if not even the first value of the chain fits."""
         return min(max(0, limit - self.beside) // self.size, len(self) - 1)
 
     def compute(self, checkpoints: int) -> int:
-        """Minimum compute with a number of checkpoints, one pass included."""
+        """Return the minimum compute with this number of checkpoints, including one pass."""
         extra = forward_runs(len(self), checkpoints) - (len(self) - 1)
         return self.stages.graph.needed_compute + extra * self.cost
 
@@ -148,7 +151,7 @@ def _unit_chain(graph: ComputationGraph) -> UnitChain | None:
 
 
 def _recognised(graph: ComputationGraph) -> UnitChain | None:
-    """Return the chain of a graph if its stages are single nodes with equal figures, else None."""
+    """Return the chain of a graph if all its stages are single nodes with equal bytes and compute, else None."""
     stages = stages_of(graph)
     if stages is None or not stages.is_narrow or not tuning.MIN_STAGES <= len(stages) == stages.nodes.size:
         return None

@@ -1,4 +1,4 @@
-"""Local search over schedules: simulated annealing from the candidates of other solvers."""
+"""Simulated annealing of schedules, from the candidates of other solvers."""
 
 import heapq
 from bisect import bisect_right
@@ -27,10 +27,11 @@ from remat_algos.wording import counted, shortened
 
 
 def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
-    """Return at most `count` limits between those of a curve, each in the middle of the most promising interval.
+    """Choose at most `count` new limits for a curve, each in the middle of the most promising interval.
 
-    Points are limits, rising, and the compute of the best schedule within each. The most promising interval has the
-    largest product of its width and its decrease of compute; each half of it is assumed to have half of the decrease.
+    `points` are pairs of a limit and the compute of the best schedule within it, by rising limit. The most promising
+    interval between two limits maximizes the product of its width and the decrease of compute across it. When an
+    interval is divided, half of the decrease is assumed to lie in each half.
     """
     compute, added = dict(points), list[int]()
 
@@ -51,7 +52,7 @@ def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
 
 
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """Yield the row "search" of a plan's text: the moves and the start."""
+    """Yield the row "search" of a plan's text report: the number of moves, and the start."""
     moves, start = details.get("moves"), details.get("start")
     if is_count(moves) and isinstance(start, str):
         yield "search", f"{counted(moves, 'move')}, from {shortened(start)}"
@@ -61,18 +62,20 @@ def search_rows(graph: ComputationGraph, details: Details) -> Rows:
 def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int | None = None) -> Iterator[Candidate]:
     """Anneal a schedule by moves that insert, remove and shift runs, from the candidates of other solvers.
 
-    The state is a schedule without useless runs; its cost is its compute plus a penalty for bytes above the limit. A
-    move frees and recomputes a value that is live at a step above the limit, removes a run, does both, shifts a run or
-    a group of runs, or adds a run of a node. Short searches start from the id order and from the best candidate of each
-    solver; longer searches continue from the best of them. On small graphs of parts that meet late, more searches start
-    from orders that run one part after another. If no schedule meets the limit, and without a limit, the lowest peak is
-    searched (repeatedly within a fraction of the lowest known one), then the minimum compute at that peak. A second
-    thread ignores the candidates of other solvers, so `auto` is never worse than `search` alone from the id order.
+    The state of the search is a schedule without useless runs. Its cost is the compute plus a penalty for bytes above
+    the limit. A move adds, removes or shifts runs: it frees a value that is live at a step above the limit and
+    recomputes it later, removes a run, does both, shifts a run or a group of runs, or adds a run of a node.
+
+    Short searches start from the id order and from the best candidate of each solver; longer searches continue from the
+    best results. If a small graph consists of parts that are joined only near the end, more searches start from orders
+    that run one part after another. If no schedule meets the limit, or there is no limit, the lowest peak is searched,
+    then the minimum compute at this peak. A second thread ignores the candidates of other solvers, so `auto` is never
+    worse than `search` alone from the id order.
 
     Parameters
     ----------
     max_moves : int, optional
-        Number of moves for a limit, instead of the work that the effort allows; each start gets at least 1,024 moves.
+        Number of moves per limit, instead of the work that the effort allows. Each start gets at least 1,024 moves.
     """
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
         raise ArgumentError("max_moves is {max_moves!r}; give a whole number of moves, 1 or more", max_moves=max_moves)
@@ -109,7 +112,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
 def _run(
     graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float = 1.0, run: int = 0
 ) -> Iterator[Candidate]:
-    """Yield the candidates of one run, in a part of the remaining time."""
+    """Yield the candidates of one run of the search, in the share `part` of the remaining time."""
     searches = _LimitSearch(graph, task, clock, max_moves, part=part)
     yield replace(searches.first_candidate, run=run)
     if not graph.needed.any():
@@ -121,7 +124,7 @@ def _run(
 
 
 class _LimitSearch:
-    """The searches on one graph, each with a share of the work, in a `part` of the remaining time and progress."""
+    """Runs the searches on one graph, in the share `part` of the remaining time and progress."""
 
     def __init__(
         self, graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float
@@ -164,7 +167,7 @@ class _LimitSearch:
         self.lowest_work = round(tuning.LOWEST_WORK * lowest / (1 if graph.n_nodes <= tuning.ALONE_NODES else 2))
 
     def _in_time(self, work: int) -> int:
-        """Return the work, or less if a core cannot do it in the remaining time; then DEADLINE is noted."""
+        """Return the work, or less (and note DEADLINE) if a core cannot do it in the remaining time."""
         left = self.clock.left
         if left is None or self.max_moves is not None:
             return work
@@ -175,14 +178,17 @@ class _LimitSearch:
         return possible
 
     def within(self, limit: int) -> Iterator[Annealed]:
-        """Yield ever better schedules within a limit; if it is at most the bound, schedules of the lowest peak."""
+        """Yield better and better schedules within a limit.
+
+        If the limit is not above the lower bound on the peak, search for the lowest peak instead.
+        """
         if limit > self.bound:
             work, seeds = self._in_time(self.work), self._seeds(limit)
             order = yield from self._order(limit, int(tuning.ORDER_WORK * work))
             if order is not None:
                 work -= int(tuning.ORDER_WORK * work)
                 seeds = [start for seed in seeds for start in (order, seed)]
-            # A single pass within the limit has minimum compute, so nothing is left to search.
+            # A single pass within the limit already has the minimum compute.
             if order is None or order.figures[0] > limit:
                 best = yield from self._rounds(seeds, limit, work)
                 if best is not None:
@@ -199,7 +205,7 @@ class _LimitSearch:
             yield from self._again(best or lowest, limit)
 
     def _unmet(self, best: Annealed, limit: int) -> Generator[Annealed, None, Annealed]:
-        """With effort "fast", search again if the best schedule exceeds the limit; return the better one."""
+        """With effort "fast", search again if the best schedule exceeds the limit; return the better result."""
         if self.task.effort != FAST or self.max_moves is not None or best.figures[0] <= limit:
             return best
         work = self._in_time(min(tuning.UNMET_WORK * self.work, tuning.UNMET_MAX))
@@ -208,10 +214,10 @@ class _LimitSearch:
         return min(best, result or best, key=lambda each: each.figures)
 
     def _again(self, best: Annealed, limit: int) -> Iterator[Annealed]:
-        """On small graphs, search longer from the best schedule until nothing improves.
+        """On small graphs, search longer from the best schedule until it no longer improves.
 
-        If the graph has parts, search first from each order of them: under a tight limit no move leads from one order
-        to another.
+        If the graph consists of parts, search first from each order of the parts. Under a tight limit, no sequence of
+        moves leads from one order to another.
         """
         task, goal, orders = self.task, self.task.goal or 0, self.by_part
         short = not orders and (task.effort == FAST or self.graph.n_nodes > SMALL)
@@ -228,13 +234,14 @@ class _LimitSearch:
             best = min(best, result or best, key=lambda each: self.annealer.key(each, limit))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
-        """Yield schedules of falling peaks, down to the sought peak; `part` is the share of the remaining progress."""
+        """Yield schedules with falling peaks, down to the sought peak, in the share `part` of the progress."""
         best, sought = None, self.task.sought
         groups = [self._seeds(self.bound), *([order] for order in self.by_part)]
         part /= len(groups) + tuning.MAX_LOWER
         first, work = round(tuning.FIRST_LOWEST * work), len(groups) * round(tuning.NEXT_LOWEST * work)
         for i, seeds in enumerate(groups):
-            part /= 1 - part * (i > 0)  # keeps parts equal
+            # A share of what remains: it grows so that all searches report equal amounts of progress.
+            part /= 1 - part * (i > 0)
             for lower in self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True):
                 if best is None or self.annealer.key(lower, self.bound) < self.annealer.key(best, self.bound):
                     best = lower
@@ -248,7 +255,7 @@ class _LimitSearch:
         while best is not None and best.figures[0] > self.bound and place < len(shares) and count < most:
             limit = max(self.bound, int(shares[place] * best.figures[0]))
             seeds = [best, *self._seeds(self.bound), *self.by_part]
-            part /= 1 - part  # keeps parts equal
+            part /= 1 - part
             result = yield from self._rounds(seeds, limit, work, part=part, goal=ANY_GOAL)
             if result is not None and result.figures[0] < best.figures[0]:
                 best = result
@@ -258,7 +265,7 @@ class _LimitSearch:
         return best
 
     def _order(self, limit: int, work: int) -> Generator[Annealed, None, Annealed | None]:
-        """Search for an order of one pass within the limit; None if all such orders have about the same peak."""
+        """Search for a one-pass order within the limit; None if no one-pass order can have a much lower peak."""
         graph, task = self.graph, self.task
         free = graph.mark is None and task.constraints is None and tuning.ALONE_NODES < graph.n_nodes <= COOL_NODES
         if not free or one_pass_bound(graph, self.clock)[0] > tuning.ORDER_ROOM * self.first.figures[0]:
@@ -270,17 +277,18 @@ class _LimitSearch:
         return (yield from annealer.rounds([start], limit, work, count=count, goal=ANY_GOAL, lowest=True))
 
     def frontier(self, n_limits: int) -> Iterator[Annealed]:
-        """Yield the best schedules within limits from the lowest peak (of the candidates, if any) to that of one pass.
+        """Yield the best schedules within limits between the lowest peak and the peak of one pass.
 
-        First, evenly spaced limits from high to low, each from the best schedule at the limit above or from a better
-        candidate; then from low to high, each from its own best schedule and that of the limit below. Lower limits get
-        more work. Then limits at bends of the curve, each from the best schedules of both neighbours.
+        The first sweep visits evenly spaced limits from high to low. Each search starts from the best schedule at the
+        limit above, and keeps a candidate if it is better. The second sweep goes from low to high and starts from the
+        best schedules at this limit and the limit below. Lower limits get more work. Finally limits at bends of the
+        curve are searched, each from the best schedules of both neighbours.
         """
         factor = 1 if self.max_moves is not None else self.effort.frontier_work
         total = self._in_time(int(factor * self.work))
         known = [each for name, each in self.known if name not in OWN]
         lowest = min(known, key=lambda each: each.figures, default=None) if self.task.budgets else None
-        # Otherwise the lowest peak of other solvers begins the frontier.
+        # The lowest peak of other solvers may be used as the start of the frontier; without one, search for it.
         if lowest is None:
             lowest = yield from self._lowest(int(tuning.LOWEST_PEAK_SHARE * total), tuning.LOWEST_PEAK_SHARE)
         if lowest is None:
@@ -306,7 +314,7 @@ class _LimitSearch:
         yield from self.annealer.each(points, work)
 
     def _seeds(self, limit: int, best: Annealed | None = None) -> list[Annealed]:
-        """Return the user's own start and the best candidate of each other solver, each followed by the id order."""
+        """Return the starts of a search: the user's start, the best candidate of each solver, and the id order."""
         bests = {} if best is None else {"search": best}
         for name, each in self.known:
             if name not in bests or rank(each.figures, limit) < rank(bests[name].figures, limit):
@@ -330,7 +338,7 @@ class _LimitSearch:
         goal: int | None = None,
         lowest: bool = False,
     ) -> Generator[Annealed, None, Annealed | None]:
-        """Run the rounds of the annealer with this effort, to a compute of `goal`, by default the lower bound."""
+        """Run the rounds of the annealer until the compute reaches `goal`, by default the lower bound."""
         if goal is None:
             goal = max(self.graph.needed_compute, self.task.goal or 0)
         count = self.effort.first_searches

@@ -1,4 +1,4 @@
-"""Plans between the two minimum cuts of the closure bound whose bytes enclose the limit."""
+"""Plans between two minimum cuts of the closure bound, which keep slightly more and slightly less than the limit."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -19,13 +19,14 @@ from remat_algos.solvers.registry import Candidate, Task, evaluated, solver, tra
 
 @solver(needs=training_graph, price=0.005)
 def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Candidate]:
-    """Recompute what the closure bound recomputes, at a higher price of a byte for early nodes than for late ones.
+    """Recompute the nodes that the closure bound recomputes, with a higher price per byte for early nodes.
 
-    The closure bound relaxes a schedule to a single step: each value either stays in memory or is recomputed later,
-    whichever is cheaper at a price of a byte. Just below the price that proves the bound, this choice keeps too many
-    bytes; just above it, it recomputes more than necessary. In a network of equal blocks they differ in every block.
-    This solver takes the second choice up to some node and the first choice from there on, since gradients of
-    the last blocks are computed first, when memory is full. Bisection finds that node.
+    The closure bound considers a single step of a schedule. Each value that is live there either stays in memory or is
+    recomputed later, whichever is cheaper at a given price per byte. If the price is just below the price that proves
+    the bound, too many bytes stay in memory. If it is just above, more nodes are recomputed than necessary. In a
+    network of equal blocks, the two choices differ in every block. This solver uses the choice of the higher price up
+    to some node, and that of the lower price from there on, because the gradients of the last blocks are computed
+    first, when memory is full. Bisection finds the node.
     """
     yield Candidate(mirror_schedule(graph, _counts(graph)))
     for limit in _limits(graph) if task.limit is None else [task.limit]:
@@ -35,13 +36,13 @@ def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Cand
 
 
 def _limits(graph: ComputationGraph) -> list[int]:
-    """Limits of a whole frontier, between the lower bound and the peak without recomputation."""
+    """Return limits for a whole frontier, from the lower bound up to the peak without recomputation."""
     low, high = least_peak_bound(graph)[0], baseline(graph).peak_memory
     return sorted({low + (high - low) * i // tuning.CURVE_LIMITS for i in range(tuning.CURVE_LIMITS)}, reverse=True)
 
 
 def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, Int32]:
-    """Return the nodes recomputed by the cuts of a closure bound at a slightly lower and a slightly higher price."""
+    """Return the nodes that the closure bound recomputes at a slightly lower and at a slightly higher price."""
     if bound.prices is None:
         raise ArgumentError(
             "the bound has no price: its source is {source!r}; give a closure bound", source=bound.source
@@ -52,7 +53,7 @@ def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, In
 
 
 def _between(graph: ComputationGraph, limit: int, bound: LowerBound, clock: Clock) -> Iterator[Candidate]:
-    """Yield the two choices, then mixtures of them, by bisection."""
+    """Yield the two choices, then mixtures of them, by bisection over the node where they meet."""
     few, many = (_counts(graph, again) for again in closure_sides(graph, bound))
     places = np.flatnonzero(few != many)
     low, high = -1, places.size + 1
@@ -73,7 +74,7 @@ def _between(graph: ComputationGraph, limit: int, bound: LowerBound, clock: Cloc
 
 
 def _counts(graph: ComputationGraph, again: Int32 | None = None) -> Int64:
-    """Mirror counts, int64[n]: 1 for recomputed nodes."""
+    """Return mirror counts, int64[n]: 1 for the nodes in `again`, else 0."""
     counts = np.zeros(graph.n_nodes, np.int64)
     if again is not None:
         counts[again] = 1

@@ -1,4 +1,4 @@
-"""Recursion on balanced separators of a tree decomposition."""
+"""Recursion on balanced separators of a tree decomposition (kumar2019)."""
 
 from collections.abc import Iterator
 
@@ -29,22 +29,23 @@ def twremat(
     orders: int | None = None,
     length_limit: float = tuning.LENGTH_LIMIT,
 ) -> Iterator[Candidate]:
-    """Run the nodes of a balanced separator one by one; recompute what each needs from the components around it.
+    """Run the nodes of a balanced separator one by one; recompute the inputs of each from the surrounding components.
 
     Parameters
     ----------
     recursion_limit : int, optional
-        k of TwRemat(k): components of fewer than k bags are run in one pass; 1 is the paper's algorithm, and a k above
-        the number of bags is one pass over the whole graph. By default several values are tried.
+        Number k of TwRemat(k): components of fewer than k bags are run in one pass. 1 gives the paper's algorithm, and
+        a number above the number of bags gives one pass over the whole graph. By default several numbers are tried.
     batching : bool, optional
-        Unlike the paper, compute in each visit to a component also values that later readers will need, if their
-        inputs are available. By default whichever is better.
+        In each visit to a component, also compute values for later readers if their inputs are available. The paper
+        does not do this. By default both are tried.
     orders : int, optional
-        Number of elimination orders to try: minimum fill-in, minimum degree, minimum density of missing edges, then the
-        same rules with random ties. By default 16, fewer on graphs of fewer than 128 or more than 2,500 nodes.
+        Number of elimination orders to try. The rules are minimum fill-in, minimum degree and minimum density of
+        missing edges, then the same rules with random ties. The default is 16; it is smaller on graphs of fewer than
+        128 or more than 2,500 nodes.
     length_limit : float
-        Maximum length of a schedule, in runs per node; longer ones are abandoned and counted in the plan's details
-        (`skipped`).
+        Maximum length of a schedule, in runs per node. Longer schedules are abandoned; the plan's details count them as
+        `skipped`.
 
     References
     ----------
@@ -57,11 +58,11 @@ def twremat(
     n_orders = int(orders)
 
     def trees(part: Part) -> Iterator[Tree]:
-        """Yield separators for each elimination order, balanced and with few bytes."""
+        """Yield two separator trees for each elimination order: one balanced, one with few bytes."""
         for number in range(n_orders):
             turn, which = divmod(number, len(ORDER_RULES))
             rule, seed = ORDER_RULES[which], task.seed + turn - 1
-            # The first turn breaks ties by the rules themselves.
+            # The first turn uses the default ties, later turns random ones.
             order, ties = (f"{rule}, seed {seed}", np.random.default_rng(seed)) if turn else (rule, None)
             run = Run(part.undirected, rule, ties, tuning.MAX_WIDTH)
             while run.go_on():
