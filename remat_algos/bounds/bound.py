@@ -1,4 +1,7 @@
-"""Lower bounds on the compute or time of schedules, with the nodes and prices that prove them."""
+"""Lower bounds on the compute or time of schedules, with the nodes and dual prices that prove them.
+
+A moment is the first run of a node; the bounds consider the values that are live then.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +20,12 @@ ANY_ORDER = "any order"
 ONE_PASS = "one pass"
 CLOSURE, MOMENTS = "closure", "moments"
 SOURCES = {COMPUTE: (CLOSURE, MOMENTS), TIME: ("minimum cuts with a link", "integer program with a link")}
-"""Sources of bounds proved at the first runs of nodes: (minimum cuts, integer program)."""
-# Sources of a minimum peak above the limit (`two_path_bound`, `result_bytes`).
+"""Names of the sources of bounds: (minimum cuts, integer program), for compute and for time."""
+# Sources of a proof that no schedule fits the limit (`two_path_bound`, `result_bytes`).
 TWO_PATHS, RESULTS = "two paths", "results"
-# Records with more starts are refused; `LinkCuts` never needs as many.
+# Maximum number of starts in a record; `LinkCuts` uses fewer.
 MAX_STARTS = 1000
-# Records with a higher price are refused; `LinkCuts` uses at most 1e6 times the compute of one pass.
+# Maximum price in a record; `LinkCuts` uses at most 1e6 times the compute of one pass.
 MAX_RECORDED = 1e30
 BOUND_OF_ANOTHER = '"bound" in the details of the plan does not match "bound_source"'
 
@@ -31,9 +34,10 @@ BOUND_OF_ANOTHER = '"bound" in the details of the plan does not match "bound_sou
 class Prices:
     """Exact dual prices that prove a lower bound at the first run of a node.
 
-    byte : compute per live byte, p / 2**k; every float has this form
-    out : (start, price) pairs: price of link time for stores that cannot begin before `start`; prices sum to at most 1
-    into : price of link time for loads, at most 1
+    byte : price per live byte, in compute; a number of the form p / 2**k, like every float
+    out : pairs (start, price): the price per link time for stores that cannot begin before `start`; all of these prices
+        sum to at most 1
+    into : price per link time for loads, at most 1
     """
 
     byte: Fraction | float = Fraction(0)
@@ -48,12 +52,12 @@ class Prices:
 
     @property
     def fraction(self) -> tuple[int, int]:
-        """(p, k), where the price of a byte is p / 2**k in lowest terms."""
+        """(p, k), where p / 2**k in lowest terms is the price per byte."""
         byte = Fraction(self.byte)
         return byte.numerator, byte.denominator.bit_length() - 1
 
     def record(self) -> dict[str, Any]:
-        """Return the prices as JSON without loss of digits; starts with price 0 are left out."""
+        """Return the prices as JSON without loss of digits; a start whose price is 0 is left out."""
         out = [[start, price] for start, price in self.out if price]
         return {"byte": float(self.byte), "out": out, "into": self.into}
 
@@ -76,7 +80,7 @@ class Prices:
 
     @classmethod
     def claimed_byte(cls, text: Any) -> "Prices":
-        """Read the price of a byte from a text "p/2^k"; raise PlanError if it is invalid."""
+        """Read the price per byte from a text "p/2^k"; raise PlanError if it is invalid."""
         price, _, shift = text.partition("/2^") if isinstance(text, str) else ("", "", "")
         if not (price.isdecimal() and shift.isdecimal() and len(price) < 20 and len(shift) < 4):
             raise PlanError('"price" of the plan\'s bound is {text!r}; expected "p/2^k"', text=text)
@@ -87,7 +91,7 @@ RECORDED: dict[str, tuple[str, Callable[[Any], Prices]]] = {
     COMPUTE: ("price", Prices.claimed_byte),
     TIME: ("prices", Prices.claimed),
 }
-"""The key under which a record stores its prices, and the function that reads them."""
+"""For each kind of bound, the key of the prices in a record and the function that reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,29 +101,28 @@ class LowerBound:
     Parameters
     ----------
     amount : int or float
-        Minimum compute of the schedules in the scope within the limit; minimum time if values may be copied over a
-        link. A float if the time is not a whole number of cost units.
+        Lower bound on the compute of the schedules in the scope within the limit, or on their time if values may be
+        copied over a link. A float if the time is not a whole number of cost units.
     nodes : tuple of int
-        Nodes at whose first runs the live bytes are counted. Empty for the compute of one pass, and if the outputs
-        together prove the peak (`result_bytes`). Two nodes of `two_path_bound`: the bytes are live at a run of one of
-        them.
+        The proof counts the bytes that are live at the first runs of these nodes. Two nodes from `two_path_bound`: the
+        bytes are live at a run of one of the two. Empty for the compute of one pass, and for a proof by `result_bytes`.
     prices : Prices, optional
-        Prices of bytes and, for a bound on time, of the link. One minimum cut at these prices verifies the bound.
-        None for bounds proved by an integer program.
+        Dual prices per byte and, for a bound on time, per link time. One minimum cut at these prices verifies the
+        bound. None for a bound proved by an integer program.
     of : {"compute", "time"}
-        "time" if schedules may copy values to the host and back.
+        The quantity that is bounded: "time" if schedules may copy values to the host and back.
     infeasible : bool
         True if no schedule fits, because the bytes that must be live exceed the limit.
     forced : int
-        Bytes that must be live, if one node, one of two nodes, or the outputs prove that no schedule fits; otherwise 0.
+        Bytes that must be live in every schedule, if these alone prove that no schedule fits; otherwise 0.
     scope : {"any order", "fixed order", "canonical", "chain"}
         The schedules for which the bound holds.
     solver : str, optional
-        The solver that proved the bound, if it was not proved at nodes.
+        The solver that proved the bound; empty if it was proved by cuts or integer programs.
     proven : bool
         True if the bound was computed in this process, False if it was read from a file.
     stopped : bool
-        True if the integer program stopped before its optimum; a longer run may raise the bound.
+        True if the integer program was stopped before its optimum, so that a longer run may raise the bound.
 
     Examples
     --------
@@ -154,14 +157,14 @@ class LowerBound:
 
     @checked_arguments
     def gap(self, amount: float) -> float | None:
-        """(amount - bound) / bound if the bound holds for any order; otherwise, or if the bound is 0, None."""
+        """Return (amount - bound) / bound; None if the bound is 0 or holds only for a smaller scope than any order."""
         if self.scope != ANY_ORDER:
             return None
         return (amount - self.amount) / self.amount if self.amount else (0.0 if amount == 0 else None)
 
     @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """Return the proof as JSON: names or ids of the nodes, and "p/2^k" or the prices of a link."""
+        """Return the proof as JSON: the names or ids of the nodes, and the prices."""
         check_moment(graph, self.nodes)
         names = graph.labels.names is not None
         record: dict[str, Any] = {"nodes": [graph.labels[v] if names else v for v in self.nodes]}

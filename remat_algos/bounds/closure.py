@@ -22,16 +22,18 @@ from remat_algos.kernels.closure import ClosureSearch
 if TYPE_CHECKING:
     from remat_algos.bounds.link_bound import LinkCuts
 
-MAX_PRICE = MAX_LIMIT = 2**62  # greater than any sum
+# Greater than any sum of costs or bytes.
+MAX_PRICE = MAX_LIMIT = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosureCut:
-    """The minimum cut behind a bound: values live at the first run of `node`, and nodes recomputed afterwards.
+    """The minimum cut that proves a bound: values live at the first run of `node`, and nodes recomputed afterwards.
 
-    `forced` bytes are live in every schedule: the workspace of the node and `forced_values`, which are its reads and
-    its own values, outputs, and values of nodes that run only once. The cut also keeps `kept` live and recomputes
-    `recomputed` later; `run_before` are nodes that ran earlier although the node does not need them. Ids ascend.
+    `forced` is the number of bytes that are live in every schedule: the workspace of the node and the `forced_values`.
+    These are the values that the node reads or computes, outputs, and values of nodes that run only once. Besides them,
+    the values in `kept` are live, and the nodes in `recomputed` run again later. The nodes in `run_before` have already
+    run, although `node` does not depend on them. All ids ascend.
     """
 
     node: int
@@ -51,14 +53,15 @@ def overhead_bound(
     start: LowerBound | None = None,
     look: Callable[[], object] | None = None,
 ) -> LowerBound:
-    """Lower bound on the compute, or with a link on the time, of schedules with a peak of at most `limit`.
+    """Return a lower bound on the compute of all schedules with a peak of at most `limit`; with a link, on their time.
 
-    When node v first runs, all of its ancestors have run, and none of its descendants has; other nodes may have run.
-    Each value that was computed before this step and is read after it is live at the step, or its node is recomputed
-    later. The cheapest such choice that fits in the limit at this step alone is a lower bound on the overhead, for any
-    order and any number of recomputations. Replacing the limit by a price per byte (Lagrangian relaxation) turns the
-    choice into a minimum cut, that is, a maximum closure: the closure bound. With a link, a value may also be stored
-    and loaded again at a price per link time, which is the linear relaxation of `moment_bound` with one moment.
+    At the first run of a node v, all ancestors of v have run and no descendant of v has run; other nodes may have run.
+    Take a value that is computed before this step and read after it. Either it is live at the step, or its node is
+    recomputed later. The cheapest choice for all such values that fits in the limit at this step is a lower bound on
+    the overhead, for any order and any number of recomputations. If the limit is replaced by a price per byte
+    (Lagrangian relaxation), the choice is a minimum cut, or equivalently a maximum closure: the closure bound. With a
+    link, a value may also be stored and loaded again at a price per link time. This is the linear relaxation of
+    `moment_bound` with one moment.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ def overhead_bound(
     limit : int or None
         Peak in bytes; None for no limit.
     link : Link, Device, mapping, str, path or LinkTimes, optional
-        A link as for `solve`, used at its full rates (`link.planned` has the rates of plans), or the copy times.
+        A link as for `solve`, or the copy times. The link is used at its full rates; plans use those of `link.planned`.
     start : LowerBound, optional
         A bound for a nearby limit; its node and prices are tried first.
     look : callable, optional
@@ -75,9 +78,9 @@ def overhead_bound(
     Returns
     -------
     LowerBound
-        The maximum over v and the prices. The search tries needed nodes whose live bytes in id order exceed the limit,
-        largest first, and stops after many without gain. Times are rounded down to whole units of the graph's costs;
-        prices of a link are per tick (`Link.ticks`).
+        The highest bound over the nodes v and the prices that are tried. The nodes are those whose live bytes in id
+        order exceed the limit, by falling bytes. The search stops when many nodes in a row do not raise the bound.
+        Times are rounded down to whole units of the graph's costs; prices of a link are per tick (`Link.ticks`).
 
     Raises
     ------
@@ -88,12 +91,12 @@ def overhead_bound(
 
     Notes
     -----
-    All arithmetic is on integers, and every rounding lowers the bound. Costs are counted in units of 2**-q (q is
-    negative if costs are near 2**53). The capacity of an arc is floor(price * bytes), and price * (limit - forced
-    bytes) is subtracted from the flow, which is a lower bound on the cut. The overhead is rounded up to an integer,
-    then to a multiple of the greatest common divisor of the costs of repeatable nodes. The first two roundings matter
-    only if the exact bound exceeds such a multiple by less than about 2**-q per value of the cut; in that case a lower
-    limit, or a renumbering of the nodes, may give a bound that is one step lower.
+    All arithmetic is on integers, and every rounding lowers the bound. Costs are counted in units of 2**-q; q is
+    negative if costs are near 2**53. The capacity of an arc is floor(price * bytes). The flow is a lower bound on the
+    cut, and price * (limit - forced bytes) is subtracted from it. The overhead is rounded up to an integer, then to a
+    multiple of the greatest common divisor of the costs of repeatable nodes. Rounding down the capacities changes the
+    result only if the exact bound exceeds such a multiple by less than about 2**-q per value in the cut. In that case,
+    a lower limit or another numbering of the nodes may give a bound that is lower by one such divisor.
 
     Examples
     --------
@@ -139,7 +142,7 @@ def one_pass(graph: ComputationGraph, times: LinkTimes | None) -> LowerBound:
 
 
 def cuts_of(graph: ComputationGraph, times: LinkTimes | None) -> "ClosureCuts | LinkCuts":
-    """Return the minimum cuts of a graph; with copy times, the cuts in which values may also be copied."""
+    """Return the cut search for a graph; with copy times, cuts in which values may also be copied."""
     if times is None:
         return ClosureCuts(graph)
     from remat_algos.bounds.link_bound import LinkCuts  # imports SciPy
@@ -149,7 +152,7 @@ def cuts_of(graph: ComputationGraph, times: LinkTimes | None) -> "ClosureCuts | 
 
 @checked_arguments
 def closure_cut(graph: ComputationGraph, bound: LowerBound) -> ClosureCut | None:
-    """Return the minimum cut behind a closure bound: its kept values and recomputed nodes.
+    """Return the minimum cut that proves a closure bound, with its kept values and recomputed nodes.
 
     Parameters
     ----------
@@ -159,7 +162,7 @@ def closure_cut(graph: ComputationGraph, bound: LowerBound) -> ClosureCut | None
     Returns
     -------
     ClosureCut or None
-        The cut with the fewest bytes among those that prove the bound; None for a bound of another source.
+        The cut with the fewest bytes among those that prove the bound; None if the bound is not a closure bound.
 
     Examples
     --------
@@ -178,7 +181,7 @@ def closure_cut(graph: ComputationGraph, bound: LowerBound) -> ClosureCut | None
 
 
 def forced_values(graph: ComputationGraph, node: int) -> list[int]:
-    """Values live in every schedule during the first run of a needed node; see `forced_bytes`."""
+    """Return the values that are live in every schedule during the first run of a node; see `forced_bytes`."""
     check_moment(graph, [node])
     values: Int32 = ClosureCuts(graph).search.side(node, 0, 0)[1]
     return values.tolist()
@@ -186,16 +189,16 @@ def forced_values(graph: ComputationGraph, node: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class ClosureCuts:
-    """Minimum cuts without copies; a kernel tries many nodes and prices."""
+    """Searches for minimum cuts without copies; a kernel tries many nodes and prices."""
 
     graph: ComputationGraph
 
     @cached_property
     def bits(self) -> int:
-        """Exponent q of the cost unit 2**-q in the kernel."""
+        """The exponent q of the cost unit 2**-q in the kernel."""
         parts = self.graph.n_values + 2  # maximum number of terms
         bits = 61 - self.graph.needed_compute.bit_length() - parts.bit_length()
-        # Leave room for prices, which may exceed all costs.
+        # Prices may exceed all costs, so leave some bits for them.
         return bits - min(16, max(bits - 8, 0))
 
     @cached_property
@@ -211,8 +214,8 @@ class ClosureCuts:
     def bounds(self, limit: int, start: LowerBound | None, advance: Callable[[int], object]) -> Iterator[LowerBound]:
         """Yield increasing bounds, all above one pass.
 
-        `advance` is called about every ten milliseconds with the completed share of the search, out of `WHOLE`; an
-        exception stops the search.
+        `advance` is called about every ten milliseconds with the progress, a number from 0 to `WHOLE`. An exception in
+        it stops the search.
         """
         graph = self.graph
         if start is not None:
@@ -249,12 +252,12 @@ class ClosureCuts:
         return replace(bound, amount=self.graph.needed_compute + int(self.search.overhead))
 
     def moment(self, bound: LowerBound, factor: Fraction | int = 1) -> tuple[int, int, int]:
-        """Return (node, p, k) of a bound, where factor * its price of a byte is p / 2**k units of the search."""
+        """Return (node, p, k) of a bound; p / 2**k is `factor` times its price per byte, in units of the kernel."""
         check_moment(self.graph, bound.nodes)
         p, shift = Prices((bound.prices or Prices()).byte * factor).fraction
         shift -= self.bits
         p, shift = (p << -shift, 0) if shift < 0 else (p, shift)
-        # Round down a price with too many bits.
+        # Round down if p has more than 62 bits.
         spare = max(0, p.bit_length() - 62, shift - 2**20)
         p, shift = (p >> spare, shift - spare) if shift >= spare else (MAX_PRICE, 0)
         return bound.nodes[0], p, shift

@@ -13,25 +13,29 @@ from remat_algos.ir.arrays import Int64
 SOLVED, STOPPED, INFEASIBLE = 0, 1, 2  # status codes of SciPy's `milp`
 
 
-FREE = -1  # not fixed
-ZERO, ONE = CONSTANTS = 0, 1  # constants of every program
+FREE = -1  # state of an unfixed variable
+# Indices of the variables that are constants in every program.
+ZERO, ONE = CONSTANTS = 0, 1
 
 
 class ProgramRows:
-    """Rows `low <= sum of amount * variable <= high`; variables are indices, fixed ones are substituted at the end."""
+    """The rows of a program, `low <= sum of amount * variable <= high`; variables are indices.
+
+    Variables may be fixed after rows are added; they are substituted when the program is solved.
+    """
 
     def __init__(self) -> None:
         self.size = 0
-        # (row, variable, amount) arrays, and single entries.
+        # Entries (row, variable, amount): arrays of them, and single ones.
         self._blocks = list[tuple[Any, ...]]()
         self._terms = list[tuple[int, int, float]]()
-        # (low, high, unit, number of rows).
+        # (low, high, unit, number of rows) for each call.
         self._ends = list[tuple[float, ...]]()
 
     def add(
         self, variables: Any, amounts: Any, *, low: float = -np.inf, high: float = np.inf, unit: float = 1.0
     ) -> None:
-        """Add one row per column of `variables`, int64[terms, rows]; `amounts`, float64[terms], is shared by all."""
+        """Add one row per column of `variables`, int64[terms, rows], all with the same `amounts`, float64[terms]."""
         n_terms, n_rows = np.shape(variables)
         rows = np.tile(np.arange(self.size, self.size + n_rows), n_terms)
         self._blocks.append((rows, np.ravel(variables), np.repeat(amounts, n_rows)))
@@ -69,12 +73,13 @@ def solve_integer_program(
     seconds: float | None = None,
     gap: float = 1e-9,
 ) -> Any:
-    """Minimize a linear cost subject to rows; free variables lie between 0 and `most`, those that are `whole` integer.
+    """Minimize a linear cost subject to rows, and return the result of SciPy.
 
-    Arrays are indexed by variable; `state` is `FREE` or the fixed value. HiGHS has absolute tolerances of about 1e-6,
-    so scale the cost until the optimum is far above 1. The solver stops at a relative `gap`. It cannot be interrupted:
-    Ctrl-C takes effect after it returns. In the result of SciPy, `x` has all variables or is None; `status` is 0 unless
-    the solver was stopped; `mip_dual_bound` is valid in either case.
+    Arrays are indexed by variable. `state` is the value of a fixed variable, or `FREE`. Free variables lie between 0
+    and `most`; variables marked in `whole` are integers. HiGHS has absolute tolerances of about 1e-6, so scale the cost
+    until the optimum is far above 1. The solver stops at a relative `gap`. It cannot be interrupted: Ctrl-C takes
+    effect after it returns. In the result, `x` contains all variables, or is None. `status` is 0 unless the solver was
+    stopped; `mip_dual_bound` is valid in both cases.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # type: ignore[import-untyped]
 
@@ -97,9 +102,10 @@ def solve_integer_program(
 
 
 def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
-    """Return the unit of an objective and the numerical margin of its lower bound, both in compute.
+    """Return the unit of an objective, and the margin to subtract from its lower bound for float errors.
 
-    If all costs are small multiples of a common divisor, that divisor is the unit, so HiGHS gets an integral objective.
+    Both are in units of compute. If all costs are small multiples of a common divisor, the unit is this divisor. HiGHS
+    then gets an integral objective.
 
     >>> objective_unit(np.array([4, 0, 6]), 100)
     (2.0, 0.0021)
@@ -113,8 +119,9 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
 def proven(result: Any, unit: float, margin: float, step: int, *, fixed: int = 0, whole: bool = True) -> int:
     """Return the overhead that a solver result proves, rounded up to an integer and to a multiple of `step`.
 
-    It is `fixed` plus the dual bound of the objective minus `margin`; without a result it is `fixed`. For a linear
-    relaxation (not `whole`) the objective is the dual bound. With a step of 0 nothing is rounded to a multiple.
+    The overhead is `fixed` plus the dual bound of the objective minus `margin`; without a result it is `fixed`. In a
+    linear relaxation (`whole` is False), the optimum is the dual bound. If `step` is 0, the result is not rounded to a
+    multiple.
 
     >>> from types import SimpleNamespace as Result
     >>> [proven(Result(status=STOPPED, mip_dual_bound=dual), 2.0, 0.01, 5) for dual in (7.4999999, 7.51, None)]

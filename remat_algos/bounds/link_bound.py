@@ -1,4 +1,7 @@
-"""Minimum cuts with copies to the host and back: lower bounds on time, from prices of bytes and of the link."""
+"""Lower bounds on time by minimum cuts, for schedules that copy values to the host and back.
+
+A moment is the first run of a node. A cut has a price per byte live at the moment, and prices per link time.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,28 +24,29 @@ from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.kernels.flow import FlowNetwork
 from remat_algos.structure.reachability import ancestors, compute_up_to, descendants
 
-# Vertices of the network, and the mark of values that no node needs after the moment.
+# SOURCE, SINK: vertices of the network. UNSEEN: marks values that no node reads after the moment.
 SOURCE, SINK, UNSEEN = 0, 1, -1
-# Capacity of arcs that no minimum cut contains: above the sum of all finite capacities, which has FLOAT_BITS bits.
+# ENDLESS: capacity of arcs that no minimum cut contains. The sum of all other capacities has at most FLOAT_BITS bits.
 ENDLESS = 2**61
 FLOAT_BITS = 60
-# A product of a few floats, times this factor, is below the exact product.
+# A float product of a few numbers, times this factor, is below the exact product.
 BELOW = 1 - 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
 class LinkCuts:
-    """Minimum cuts in which values may be copied over a link; `ClosureCuts` covers a link too slow for any copy."""
+    """Searches for minimum cuts in which values may be copied over a link; without copies, `ClosureCuts` suffices."""
 
     graph: ComputationGraph
     times: LinkTimes
 
     @cached_property
     def begin(self) -> Int64:
-        """int64[n_values]: earliest compute at which any schedule can store a value computed before the moment.
+        """int64[n_values]: minimum compute that must be done before a value computed before the moment can be stored.
 
-        The same for all moments, so that one node and its prices suffice to verify a bound. On large graphs only nodes
-        that do not depend on the node with the most live bytes in id order are counted.
+        These numbers are the same for all moments, so one node and its prices suffice to verify a bound. On large
+        graphs, the numbers are computed only for nodes that do not depend on the node with the most live bytes in id
+        order.
         """
         graph, nodes = self.graph, self.graph.needed
         if nodes.sum() > tuning.MANY_NODES:
@@ -89,7 +93,9 @@ class LinkCuts:
 class _CutLine:
     """The bound of one cut as a linear function of the prices.
 
-    before, after : compute before and after the moment; over : bytes above the limit; loaded : values loaded later
+    before, after : compute before and after the moment
+    over : live bytes minus the limit
+    loaded : values that are loaded after the moment
     """
 
     before: int
@@ -99,11 +105,13 @@ class _CutLine:
 
 
 class _PricedMoment:
-    """The flow network of a moment, the first run of a node; its cuts choose nodes to recompute and values to keep.
+    """The flow network of a moment. A cut chooses the nodes to recompute and the values to keep.
 
-    The source's side has the nodes that run after the moment, the values they need, and free nodes (neither ancestors
-    nor descendants) that do not run before it. Arcs are ordered: values, compute after, compute before with outputs of
-    free nodes, then infinite capacities. A value cannot be stored before the compute `begin`, int64[n_values].
+    Free nodes are neither ancestors nor descendants of the node. The source side of a cut contains the nodes that run
+    after the moment, the values that they read, and the free nodes that do not run before the moment. The first arcs
+    pay for values, the next for compute after the moment, and the next for compute of free nodes before it and their
+    outputs. The last arcs have infinite capacity. A value cannot be stored before `begin` units of compute,
+    int64[n_values].
     """
 
     def __init__(self, graph: ComputationGraph, limit: int, times: LinkTimes, node: int, begin: Int64) -> None:
@@ -151,7 +159,7 @@ class _PricedMoment:
         self.network = FlowNetwork(size, self.tail, self.head, SOURCE, SINK)
 
     def cut(self, prices: Prices) -> tuple[int, _CutLine]:
-        """Return (lower bound on time, line of the cut); capacities are rounded down, the rest is exact."""
+        """Return the lower bound on time at these prices, and the line of the cut; rounding only lowers the bound."""
         graph, values, out_time, in_time = self.graph, self.values, self.times.out_time, self.times.in_time
         out = [(start, Fraction(price)) for start, price in prices.out if start <= self.before]
         byte = Fraction(prices.byte)
@@ -186,7 +194,7 @@ class _Ascent:
 
     def __init__(self, moment: _PricedMoment, prices: Prices) -> None:
         self.moment, self.pass_ = moment, max(1, moment.graph.needed_compute)
-        # The price of a byte is scaled by this unit in the LP.
+        # The unit of the price per byte in the LP.
         self.byte = self.pass_ / max(1, int(moment.graph.memory.sum()))
         self.starts = [0]
         self.lines: list[_CutLine] = []
@@ -194,7 +202,7 @@ class _Ascent:
         self._cut(prices)
 
     def climb(self, best: int) -> None:
-        """Add cuts, and starts for late stores, until the bound is near the LP optimum or cannot exceed `best`."""
+        """Add cuts, and starts for late stores, until the LP optimum is near the bound or below `best`."""
         while len(self.lines) < tuning.MAX_LINK_CUTS:
             prices, above, share = self._top()
             if above - max(self.best, best) > tuning.NEAR_TIME * self.pass_:
@@ -233,7 +241,10 @@ class _Ascent:
         return prices, solution.x[0] * self.pass_, -solution.ineqlin.marginals[:-1]
 
     def _late_start(self, share: Any) -> bool:
-        """Add the start whose stores end last in the convex combination of the cuts; False if none ends too late."""
+        """Add the start whose stores end last in the convex combination of the cuts.
+
+        Return False if no store ends too late.
+        """
         moment = self.moment
         loaded = np.zeros(moment.graph.n_values)
         for part, line in zip(share, self.lines, strict=True):

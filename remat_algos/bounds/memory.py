@@ -18,22 +18,22 @@ from remat_algos.structure.live_sets import live_set_graph, useful_values
 
 @checked_arguments
 def least_peak_bound(graph: ComputationGraph, *, copies: bool = False) -> tuple[int, list[int]]:
-    """Lower bound on the peak of every schedule, and the nodes that prove it.
+    """Return a lower bound on the peak of every schedule, and the nodes that prove it.
 
-    The maximum of three bounds: `forced_bytes`, with each node that attains it; `two_path_bound`, with its two nodes,
-    at a run of one of which these bytes are live; and `result_bytes`, without nodes.
+    The bound is the maximum of three bounds. For `forced_bytes`, the nodes are those that attain the maximum. For
+    `two_path_bound`, they are the two nodes of that bound. For `result_bytes`, the list is empty.
 
     Parameters
     ----------
     graph : ComputationGraph
     copies : bool, optional
-        True if schedules may copy values to the host and back; the bound is then that of `lowest_order_with_copies`.
-        The list is empty if the set of waiting outputs depends on the order.
+        True if schedules may copy values to the host and back. The bound is then that of `lowest_order_with_copies`;
+        the list is empty if the outputs that are live at the peak depend on the order.
 
     Returns
     -------
     int, list of int
-        Bytes without residents, and node ids.
+        Bytes, without residents, and node ids.
 
     Examples
     --------
@@ -52,11 +52,11 @@ def least_peak_bound(graph: ComputationGraph, *, copies: bool = False) -> tuple[
 
 
 def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
-    """Bytes live in every schedule at the first run of the node that completes the outputs.
+    """Return a lower bound on the bytes live at the first run of the node that computes the last output.
 
-    All outputs are live at that step, with the workspace, reads and values of the node. Any node that no other output
-    needs may be this node, so the minimum over them is the bound. `live`, int64[n], are bytes known to be live at the
-    first run of each node.
+    At that step all outputs are live, and so are the workspace of the node and the values that it reads and computes.
+    The last node may be any node with an output that no other node reads; the bound is the minimum over these nodes.
+    `live`, int64[n], is a lower bound on the bytes live at the first run of each node, if already computed.
     """
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     bytes_of = _own_bytes(graph) + int(graph.memory[graph.output].sum())
@@ -69,7 +69,7 @@ def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
 
 
 def _own_bytes(graph: ComputationGraph) -> Int64:
-    """int64[n]: workspace, reads and values of each node, outputs excluded."""
+    """Return the bytes of the workspace, inputs and values of each node without outputs, int64[n]."""
     counted = np.where(graph.output, 0, graph.memory)
     own = graph.workspace.astype(np.int64)
     np.add.at(own, graph.producer, counted)
@@ -78,12 +78,13 @@ def _own_bytes(graph: ComputationGraph) -> Int64:
 
 
 def lowest_order_with_copies(graph: ComputationGraph) -> tuple[int, Int64]:
-    """The minimum peak over all schedules with copies to the host and back, and a one-pass order that attains it.
+    """Return a lower bound on the peak of all schedules with copies to the host and back, and a one-pass order.
 
-    During the first run of a node its workspace, reads and values and all earlier outputs are on the device; all other
-    values may be on the host. More nodes before it can only add outputs, so the order is built backwards: among the
-    nodes that may run last, choose the one with the fewest bytes (Lawler's rule for minimizing the maximum cost). The
-    order attains the bound if all values except outputs may leave the device.
+    During the first run of a node, its workspace, the values that it reads and computes, and all outputs computed
+    before it are on the device; all other values may be on the host. The later a node runs, the more outputs are live.
+    So the order is built backwards: among the nodes that may run last, choose the one with the fewest bytes (Lawler's
+    rule for minimizing the maximum cost). The order attains the bound if all values except outputs may leave the
+    device.
     """
     result = derived(graph, "lowest order with copies", lambda: _lowest_with_copies(graph))
     return int(result[0]), result[1:]
@@ -102,7 +103,7 @@ def _lowest_with_copies(graph: ComputationGraph) -> Int64:
 
 
 def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
-    """Order the needed nodes backwards: repeatedly choose the smallest node whose readers are all placed."""
+    """Order the needed nodes from last to first; choose the node with the fewest bytes whose readers are all placed."""
     needed, before, awaited = graph.needed, dict[int, list[int]](), np.zeros(graph.n_nodes, np.int64)
     update, update_reader = updates_and_readers(graph)
     for u, v in zip(update.tolist(), update_reader.tolist(), strict=True):
@@ -125,25 +126,25 @@ def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
 
 
 def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
-    """Lower bound on the peak from two nodes, and the nodes; at a run of one of them these bytes are live.
+    """Return a lower bound on the peak and two nodes that prove it: the bytes are live at a run of one of the two.
 
-    If no pair improves on the maximum of `forced_bytes`, return that maximum and [].
-
-    If one node runs before the other, every path from the first to a third node has a live value until the third one
-    runs, in addition to the bytes that the other node needs (docs/theory/closure_bound.md, "Two paths, and
-    results"). Within the work limit, pairs of nodes with the most bytes are tried, with the widest paths to every third
-    node.
+    Let two nodes both have paths to a third node, and let the first run before the second. When the second node runs,
+    every path from the first node to the third contains a live value, in addition to the bytes that the second node
+    needs (docs/theory/closure_bound.md, "Two paths, and results"). Within the work limit, the pairs of nodes with the
+    most bytes are tried, with the widest paths to every third node. If no pair improves on the maximum of
+    `forced_bytes`, return that maximum and [].
     """
     bound, *pair = derived(graph, "two_path_bound", lambda: _two_paths(graph)).tolist()
     return bound, sorted(pair) if pair[0] >= 0 else []
 
 
 def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple[int, Int64 | None]:
-    """Lower bound on the peak of every one-pass order, and an order that attains it if it improves on id order.
+    """Return a lower bound on the peak of every one-pass order.
 
-    The bound is the largest minimum cut at the run of a node (docs/theory/closure_bound.md), or `least_peak_bound`
-    if no node may run twice. On graphs of up to 128 values `lowest_one_pass` follows; with at most 30 nodes the bound
-    is then nearly always exact. At the deadline of `clock` the best bound so far is returned.
+    Also return an order that attains the bound, if one with a lower peak than the id order is found, else None. The
+    bound comes from `least_peak_bound` without recomputation, and from minimum cuts (docs/theory/closure_bound.md). On
+    graphs of up to 128 values `lowest_one_pass` may raise it; with at most 30 nodes it is then nearly always exact. At
+    the deadline of `clock`, return the best bound that has been reached.
     """
     clock, bound = clock or Clock(), 0
 
@@ -152,7 +153,8 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple
         for cut in one_pass_cuts(graph, clock):
             bound = cut
         upper = int(bytes_in_id_order(graph).max(initial=0))
-        if graph.updates.any():  # updates may have to wait
+        # Updates may have to wait, so the id order may be invalid.
+        if graph.updates.any():
             upper = int(graph.memory.sum()) + int(graph.workspace.max(initial=0)) + 1
         lowest, order = lowest_one_pass(graph, bound, upper, clock.check)
         return np.array([lowest, *([] if order is None else order.tolist())], np.int64)
@@ -165,7 +167,7 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple
 
 
 def bytes_in_id_order(graph: ComputationGraph) -> Int64:
-    """int64[n]: bytes live at each needed node in id order, 0 for other nodes."""
+    """Return the bytes live at each needed node in the id order, int64[n]; 0 for other nodes."""
     n = graph.n_nodes
     indptr, indices = graph.readers
     last = graph.producer.astype(np.int64)
@@ -180,24 +182,27 @@ def bytes_in_id_order(graph: ComputationGraph) -> Int64:
 
 
 def moments_above(graph: ComputationGraph, limit: int) -> Int32:
-    """Needed nodes with more live bytes than the limit in id order, largest first; all others fit in id order."""
+    """Return the needed nodes at which the id order has more live bytes than the limit, by falling bytes."""
     live = bytes_in_id_order(graph)
     nodes = np.argsort(-live, kind="stable").astype(np.int32)
     return nodes[live[nodes] > limit]
 
 
 def forced_bytes(graph: ComputationGraph) -> Int64:
-    """int64[n]: bytes live in every schedule during the first run of each needed node, 0 for other nodes.
+    """Return the bytes live in every schedule during the first run of each needed node v, int64[n]; 0 for other nodes.
 
-    The sum of workspace[v], the reads and values of v, outputs of ancestors of v, and values that a node that runs only
-    once passes from before v to a node after v: in every order its producer runs before v and its reader after v. If
+    These are the workspace of v, the values that v reads and computes, the outputs of ancestors of v, and some values
+    of nodes that run only once: those whose producer runs before v and whose reader runs after v in every order. If
     there are very many outputs and nodes that run only once, those with the fewest bytes are not counted.
     """
     return derived(graph, "forced_bytes", lambda: _live(graph, runs_once(graph)))
 
 
 def _live(graph: ComputationGraph, single: Bool) -> Int64:
-    """Bytes live in every schedule during the first run of each needed node; during all runs if none is `single`."""
+    """Return `forced_bytes` if the nodes marked `single` run only once.
+
+    If no node is marked, the bytes are live during every run of a node, not only during its first run.
+    """
     waits = graph.output | single[graph.producer]
     bytes_of = np.bincount(graph.producer, np.where(waits, graph.memory, 0), graph.n_nodes)
     is_read = np.zeros(graph.n_nodes, bool)
@@ -210,13 +215,13 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
 def lowest_one_pass(
     graph: ComputationGraph, above: int, known: int, look: Callable[[], object] | None = None
 ) -> tuple[int, Int32 | None]:
-    """Return a lower bound on the peak of every one-pass order, and an order that attains it if below `known`.
+    """Return a lower bound on the peak of every one-pass order, and an order that attains it if it is below `known`.
 
-    If every node runs once, the set of executed nodes (a down-set) determines the live values. A best-first search over
-    these sets orders them by the minimum peak on a path to them; with up to 30 needed nodes it nearly always finishes.
-    `above` is a known lower bound, `known` an upper bound. Marks of nodes are ignored.
+    If every node runs once, the set of executed nodes (a down-set) determines the live values. A best-first search
+    visits these sets by rising peak of the best path to them. With up to 30 needed nodes it nearly always finishes.
+    `above` is a known lower bound, `known` a known upper bound. Marks of nodes are ignored.
     """
-    from remat_algos.kernels.live_sets import EXHAUSTED, FULL, MAX_VALUES, SOLVED  # 2 ms
+    from remat_algos.kernels.live_sets import EXHAUSTED, FULL, MAX_VALUES, SOLVED
 
     nodes = np.flatnonzero(graph.needed).astype(np.int32)
     if above >= known or nodes.size > MAX_VALUES or int(useful_values(graph).sum()) > MAX_VALUES:
@@ -237,7 +242,8 @@ def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:
     """Yield increasing lower bounds on the peak of every one-pass order, from minimum cuts."""
     reads = min(2 * tuning.PATHS_WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     clock.check()
-    if clock.left is not None and reads > tuning.READS_A_SECOND * clock.left:  # the first part is uninterruptible
+    # The search cannot be interrupted before its first bound.
+    if clock.left is not None and reads > tuning.READS_A_SECOND * clock.left:
         raise OutOfTime
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)
@@ -256,7 +262,7 @@ def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:
 
 
 def _two_paths(graph: ComputationGraph) -> Int64:
-    """Return the bound and its two nodes, or -1 for the nodes if no pair proves it."""
+    """Return the bound and its two nodes; the nodes are -1 if no pair improves on `forced_bytes`."""
     forced = forced_bytes(graph)
     live = _live(graph, np.zeros(graph.n_nodes, bool)) if runs_once(graph).any() else forced
     nodes = np.argsort(-live, kind="stable")

@@ -1,4 +1,8 @@
-"""Moment bound: a lower bound on compute from the live sets at one to four steps, by an integer program."""
+"""Moment bound: a lower bound on compute from the live values at one to four moments, by an integer program.
+
+A moment is the first run of a chosen node. Moments divide a schedule into windows. A span is one window, or several
+consecutive windows.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +23,7 @@ from remat_algos.ir.arrays import Bool, Int8, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.structure.reachability import ancestors, compute_up_to, descendants, reached
 
-# Maximum number of programs solved to add one moment.
+# Maximum number of programs that are solved to add one moment.
 PROGRAMS = 1 + tuning.FORCING + tuning.SPREAD + tuning.BY_RELAXATION + tuning.BY_BYTES + tuning.RETRIED
 
 
@@ -31,15 +35,16 @@ def moment_bound(
     times: LinkTimes | None = None,
     seconds: float | None = None,
 ) -> LowerBound:
-    """Lower bound on compute from the values live at the first runs of one to four nodes, the moments.
+    """Return a lower bound on compute from the values live at the first runs of one to four nodes, the moments.
 
-    0/1 variables mark the values live at each moment and the nodes that run in the windows between moments. A value
-    that is read in a window, or is live at its end, was live at its start or is computed in it. The bytes live at each
-    moment are within the limit. Memory within a window, and a second run of a node in the same window, are ignored,
-    which can only lower the bound; so it holds for any order and any number of runs.
+    0/1 variables mark the values live at each moment, and the nodes that run in each window between moments. A value
+    that is read in a window, or is live at its end, was live at its start or is computed in the window. The bytes live
+    at each moment are within the limit. The program ignores the memory within a window, and second runs of a node in
+    the same window. Both can only lower the bound, so the bound holds for any order and any number of runs.
 
     Each node must be an ancestor of the next. With `times`, the bound is on the time of plans that may also copy values
-    to the host and back. HiGHS cannot be interrupted before `seconds` have passed; its dual bound at that time is used.
+    to the host and back. HiGHS stops after `seconds`, and its dual bound at that time is used; it cannot be interrupted
+    before.
     """
     return _Program(graph, limit, _chain(graph, nodes), times).bound(seconds)
 
@@ -56,12 +61,13 @@ def choose_moments(
 ) -> Iterator[LowerBound]:
     """Add moments one at a time, each time the moment that raises the bound most; yield each better bound.
 
-    `first` is the node that proves the closure bound. Candidates are the comparable nodes with the most forced bytes,
-    and some evenly spread ones. The linear relaxation is solved for every candidate, and the integer program for those
-    with the highest relaxation and, since the relaxation alone ranks poorly, for some with the most forced bytes that
-    raise it. The search ends when a moment gains little, or if the first program is not solved in time, since later
-    programs are larger. `seconds` is CPU time of this thread: results may differ between machines, but depend little on
-    their load. `clock` advances by one per program.
+    `first` is the node that proves the closure bound. The candidates for the next moment are ancestors or descendants
+    of all current nodes: those with the most forced bytes, and some evenly spread ones. The linear relaxation is solved
+    for every candidate. The integer program is solved for the candidates with the highest relaxation. The relaxation
+    alone ranks poorly, so the integer program is also solved for some candidates with the most forced bytes. The search
+    ends when a moment gains little, or if the first program is not solved in time, since later programs are larger.
+    `seconds` is CPU time of this thread, so results may differ between machines but depend little on their load.
+    `clock` advances by one per program.
     """
     choice = _MomentChoice(graph, limit, seconds, clock or Clock(), times)
     best, _ = choice.solved([first], tuning.FIRST_PROGRAM_SECONDS)
@@ -81,9 +87,9 @@ def choose_moments(
 
 @dataclass(slots=True, eq=False)
 class _MomentChoice:
-    """Select further moments for the bound; `seconds` is CPU time.
+    """Selects further moments for the bound, within `seconds` of CPU time.
 
-    `idle` nodes did not raise the relaxation with the first moment and are not tried again.
+    The nodes in `idle` did not raise the relaxation with the first moment, so they are not tried again.
     """
 
     graph: ComputationGraph
@@ -95,7 +101,7 @@ class _MomentChoice:
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     def solved(self, nodes: Sequence[int], most: float, whole: bool = True) -> tuple[LowerBound, float]:
-        """Solve a program or its linear relaxation for at most `most` seconds; return its bound and upper bound."""
+        """Solve a program or its relaxation for at most `most` seconds; return its lower and its upper bound."""
         self.clock.advance(1)
         program = _Program(self.graph, self.limit, sorted(nodes), self.times)
         return program.bound(self._seconds(most), whole), program.above
@@ -105,14 +111,17 @@ class _MomentChoice:
         return self.clock.late or self.stopwatch.spent >= self.seconds
 
     def _seconds(self, most: float) -> float:
-        """Wall-clock limit for `most` seconds of CPU time: longer if other processes share the core."""
+        """Return the wall-clock limit for `most` seconds of CPU time, longer if other processes share the core."""
         spent, passed = self.stopwatch.spent, self.stopwatch.passed
         share = max(tuning.MIN_SHARE, min(1.0, spent / passed)) if passed > tuning.FEW_SECONDS else 1.0
         most = max(0.0, min(most, self.seconds - spent)) / share
         return most if self.clock.left is None else min(most, self.clock.left)
 
     def longer(self, base: LowerBound) -> Iterator[LowerBound]:
-        """Yield bounds with one more moment: a short try for each candidate, then a long one for the best unsolved."""
+        """Yield bounds with one more moment.
+
+        Each candidate gets a short time limit; then the best unsolved candidates get a long one.
+        """
         best = base.amount
         stopped: list[tuple[float, float, tuple[int, ...]]] = []
         for chain in self.promising(base):
@@ -132,7 +141,7 @@ class _MomentChoice:
                 best = max(best, bound.amount)
 
     def promising(self, base: LowerBound) -> list[tuple[int, ...]]:
-        """Lists of the current moments and one more, those with the highest relaxed bound first."""
+        """Return the current moments with one more node each, for the nodes that are worth an integer program."""
         graph = self.graph
         comparable = np.ones(graph.n_nodes, bool)
         for v in base.nodes:
@@ -178,7 +187,7 @@ def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
 
 
 class _Variables:
-    """Indices of the 0/1 variables of a chain of moments; variables 0 and 1 are the constants `ZERO` and `ONE`.
+    """Indices of the variables for a chain of moments; variables 0 and 1 are the constants `ZERO` and `ONE`.
 
     For two moments, the first runs of nodes u and v::
 
@@ -191,9 +200,9 @@ class _Variables:
           |             kept[1]                kept[2]                  |   live or loaded later
           |---- waits[0] ---|------ waits[1] ------|----- waits[2] -----|   time without a run, not 0/1
 
-    Only values that may be copied over the link, `leaving`, can be loaded; for all others `kept` is `live`. Without a
-    link there are no waits. `kept[0]` is `ZERO`, since nothing is live at the start. `windows`, int64[windows, n],
-    stacks the runs of the windows.
+    All variables except `waits` are 0 or 1. Only the values in `leaving` may be copied over the link; for all other
+    values, `kept` is the same variable as `live`. Without a link there are no waits. `kept[0]` is `ZERO`, since no
+    value is live at the start. `windows`, int64[windows, n], stacks the runs of all windows.
     """
 
     def __init__(self, graph: ComputationGraph, count: int, times: LinkTimes | None) -> None:
@@ -216,11 +225,11 @@ class _Variables:
 
 
 class _Program:
-    """The integer program of a chain of moments, over `_Variables`.
+    """The integer program for a chain of moments, over `_Variables`.
 
-    All rows are clauses `one or other or not cause`, except those for bytes, for nodes that run once, and for the link.
-    Unit propagation fixes the consequences of the clauses exactly before a solver runs: the `state` of a variable is
-    0, 1 or `FREE`.
+    Each row is a clause `one or other or not cause`, except the rows for bytes, for nodes that run once, and for the
+    link. Before a solver runs, unit propagation fixes the variables that the clauses determine, without float errors.
+    The `state` of a variable is 0, 1 or `FREE`.
     """
 
     def __init__(
@@ -232,10 +241,12 @@ class _Program:
         self.future = {w: descendants(graph, v) for w, v in self.moments.items()}
         for w, v in self.moments.items():
             self.future[w][v] = False
-        self.past[len(chain) + 1] = graph.needed  # the end of the schedule
+        # The end of the schedule counts as one more moment.
+        self.past[len(chain) + 1] = graph.needed
         self.repeatable = _repeatable(graph)
-        self.single_runs = self.variables.windows[:, ~self.repeatable & graph.needed]  # at most one per column
-        self.above = inf  # upper bound
+        # In each column, at most one variable may be 1.
+        self.single_runs = self.variables.windows[:, ~self.repeatable & graph.needed]
+        self.above = inf  # objective of a solution
         self.state: Int8 = np.full(self.variables.size, FREE, np.int8)
         self._fix()
         self.clauses = np.concatenate(
@@ -244,7 +255,8 @@ class _Program:
         self.possible = self._propagate()
         if self.possible:
             self._drop_unwanted()
-        # By moment: starts of stores that have a row, and earliest stores of values that may leave.
+        # For each moment, `starts` are the starts of stores that have a row; `begin` is the earliest store of each
+        # value.
         self.starts = {w: [0] for w in self.moments}
         self.begin = dict[int, Int64]()
         if times:
@@ -254,7 +266,7 @@ class _Program:
                 self.begin[w] = np.minimum(begin, int(graph.compute[self.past[w]].sum() - graph.compute[v]))
 
     def _fix(self) -> None:
-        """Fix variables that have the same value in every schedule."""
+        """Fix the variables that are equal in all schedules."""
         graph, state, producer, at = self.graph, self.state, self.graph.producer, self.variables
         state[[ZERO, ONE]] = ZERO, ONE
         for runs in at.runs.values():
@@ -273,17 +285,19 @@ class _Program:
             state[at.loaded[w][future[producer[at.leaving]] | (state[live[at.leaving]] == 1)]] = 0
 
     def _clauses(self) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield (one, other, cause) for rows `one or other or not cause`; the three arrays broadcast."""
+        """Yield arrays (one, other, cause) of clauses `one or other or not cause`; the arrays broadcast."""
         graph, at, producer = self.graph, self.variables, self.graph.producer
         reader = row_of(graph.read_indptr, np.int32)
         needed = graph.needed[reader]
         reader, read = reader[needed], graph.read_indices[needed]
         outputs = np.flatnonzero(graph.output)
-        for w in self.moments:  # outputs stay live
+        # An output stays live once it is computed.
+        for w in self.moments:
             if w > 1:
                 yield at.live[w][outputs], ZERO, at.live[w - 1][outputs]
             yield at.live[w][outputs], ZERO, at.windows[w - 1][producer[outputs]]
-        for w in self.moments:  # kept: live or loaded later
+        # A kept value is live or loaded later.
+        for w in self.moments:
             yield at.live[w][at.leaving], at.loaded[w], at.kept[w][at.leaving]
         for (a, b), runs in at.runs.items():
             # A value that is read in the span, or kept at its end, is kept at its start or computed in the span.
@@ -296,7 +310,8 @@ class _Program:
                 yield *parts, runs
                 for part in parts:
                     yield runs, ZERO, part
-            if a == 1:  # ancestors have run before
+            # Ancestors of a later moment run before the first moment or in the span.
+            if a == 1:
                 due = self.past[b]
                 yield at.runs[0, 1][due], runs[due], ONE
 
@@ -330,12 +345,12 @@ class _Program:
                 return True
 
     def _slack(self, w: int) -> int:
-        """Bytes left at a moment after its workspace and the values that must be live."""
+        """Return the limit minus the workspace at a moment and the bytes of the values that must be live."""
         forced = self.graph.memory[self.state[self.variables.live[w]] == 1]
         return self.limit - int(self.graph.workspace[self.moments[w]]) - int(forced.sum())
 
     def _drop_unwanted(self) -> None:
-        """Fix to 0 each variable that no row forces to be 1, which helps all other rows and the objective."""
+        """Fix to 0 each variable that no row can force to be 1; this never violates a row or raises the objective."""
         causes = np.where(self.state[self.clauses[2]] == 1, ONE, self.clauses[2])
         required = reached(np.tile(causes, 2), self.clauses[:2].ravel(), self.state.size, ONE)
         required[self.variables.waits] = True
@@ -343,7 +358,7 @@ class _Program:
         self.clauses = self.clauses[:, self.state[self.clauses[2]] != 0]
 
     def bound(self, seconds: float | None, whole: bool = True) -> LowerBound:
-        """Solve the program or its linear relaxation; the bound is rounded up after subtracting the float margin."""
+        """Solve the program or its linear relaxation; subtract a margin for float errors, then round the bound up."""
         graph, state, at, needed = self.graph, self.state, self.variables, self.graph.needed_compute
         base = LowerBound(needed, tuple(self.moments.values()), of=TIME if self.times else COMPUTE)
         if not self.possible:
@@ -376,7 +391,7 @@ class _Program:
                     break
         result = solved(whole)
         if result.status == integer_program.INFEASIBLE:
-            # A floating-point proof of infeasibility is not exact, so it is not used.
+            # HiGHS proves infeasibility only up to float errors, so the proof is not used.
             return replace(base, stopped=True)
         if result.x is not None:
             self.above = needed + fixed + result.fun * unit
@@ -384,7 +399,7 @@ class _Program:
         return replace(base, amount=needed + lower, stopped=result.status != integer_program.SOLVED)
 
     def _rows(self, unit: float) -> ProgramRows:
-        """Build the rows of the program; times and waits are in `unit`."""
+        """Build the rows of the program; the unit of times and waits is `unit`."""
         rows, at, compute, state = ProgramRows(), self.variables, self.graph.compute, self.state
         rows.add(self.clauses, np.array([1.0, 1.0, -1.0]), low=0.0)
         # The values live at each moment fit in the limit.
@@ -398,7 +413,7 @@ class _Program:
             return rows
 
         def copied(side: slice, w: int, times: Int64, least: int) -> None:
-            """On one side of a moment, compute and waits last at least as long as the copies of values loaded later."""
+            """Require that compute and waits on one side of a moment last at least as long as the copies there."""
             runs, waits = at.windows[side], at.waits[side]
             amounts = np.concatenate([np.tile(compute, len(runs)), np.full(waits.size, unit), -times])
             terms = np.concatenate([runs.ravel(), waits, at.loaded[w]])
@@ -406,14 +421,14 @@ class _Program:
 
         out, into = (times[at.leaving] for times in self.times)
         for w, v in self.moments.items():
-            # Values not computed before a start are stored between the start and the moment.
+            # Values that cannot be computed before a start are stored between the start and the moment.
             for start in self.starts[w]:
                 copied(slice(w), w, np.where(self.begin[w] >= start, out, 0), start + int(compute[v]))
             copied(slice(w, None), w, into, 0)
         return rows
 
     def _late_starts(self, times: LinkTimes, unit: float, x: Any) -> bool:
-        """For each moment, add the start with the most violated row; return False if no row is violated."""
+        """For each moment, add the start whose row is violated most; return False if no row is violated."""
         at, added = self.variables, False
         for w, v in self.moments.items():
             runs, waits = x[at.windows[:w]], x[at.waits[:w]]
@@ -428,17 +443,18 @@ class _Program:
 
 
 def latest_store(begin: Int64, copied: Any) -> tuple[float, int]:
-    """(end, begin) of the store that ends last, if each starts at `begin` or later and copies do not overlap."""
+    """Return (end, begin) of the last store, if each value is stored at `begin` or later and copies do not overlap."""
     order = np.argsort(-begin, kind="stable")
     ends = begin[order] + np.cumsum(copied[order])
     return (ends.max(), int(begin[order[ends.argmax()]])) if order.size else (0.0, 0)
 
 
 def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
-    """Yield float64[k] coefficients: sizes relative to the slack, then versions rounded down in several units.
+    """Yield the coefficients, float64[k], of rows that limit the live bytes to `slack`; the right side is 1.
 
-    For 0/1 variables, `sum of (memory // unit) * live <= slack // unit` is valid for every unit (a Chvatal-Gomory cut).
-    The units are the largest sizes and the common divisors of the largest sizes.
+    The first row contains the sizes relative to the slack. For 0/1 variables, the Chvatal-Gomory cut `sum of (memory //
+    unit) * live <= slack // unit` is valid for every unit. The other rows are such cuts; their units are the largest
+    sizes and the common divisors of the largest sizes.
     """
     if slack <= 0:
         return
@@ -456,7 +472,10 @@ def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
 
 
 def _repeatable(graph: ComputationGraph) -> Bool:
-    """bool[n]: repeatable nodes: needed, not `once` or marked keep, no outputs, and some value that is read."""
+    """Mark nodes whose recomputation may be useful, bool[n].
+
+    They are needed, not marked `once` or keep, and have a value that is read and not an output.
+    """
     read = np.zeros(graph.n_values, bool)
     read[graph.read_indices[graph.needed[row_of(graph.read_indptr, np.int32)]]] = True
     repeatable = np.zeros(graph.n_nodes, bool)

@@ -1,4 +1,4 @@
-"""Increasing lower bounds for one memory limit or several, and verification of claimed bounds."""
+"""Lower bounds for one memory limit or several, as increasing sequences, and verification of claimed bounds."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,16 +24,16 @@ def rising(
     last: bool = False,
     clock: Clock | None = None,
 ) -> Iterator[LowerBound]:
-    """Yield increasing lower bounds for every schedule with a peak, without residents, within a limit.
+    """Yield increasing lower bounds for all schedules whose peak, without residents, is within a limit.
 
     The bounds are on compute; with copy `times`, on the time of schedules that may also copy values over a link. The
-    first is one pass, followed by bounds from minimum cuts. The effort "default" adds, on up to 3,000 nodes, the moment
-    bound at the node that proves the last of these; "best", and `last` (for the plan that a search returned), add
-    moment bounds with up to three nodes. If an integer program was stopped, its bound is valid but may differ between
-    machines. The caller may stop iterating at any time; at its deadline the clock raises OutOfTime.
+    first bound is one pass. Bounds from minimum cuts follow. On graphs of up to 3,000 nodes, the effort "default" adds
+    the moment bound at the node that proves the last of these. The effort "best", and `last` for a plan that a search
+    returned, add moment bounds with up to three nodes. If an integer program was stopped, its bound is valid but may
+    differ between machines. The caller may stop iterating at any time. At the deadline, the clock raises OutOfTime.
 
-    `start` is a bound of the same graph for this limit or a larger one: it is valid, and its node and price are tried
-    first. `closure` is the closure bound for exactly this limit, if already computed.
+    `start` is a bound for the same graph and this limit or a larger one. It is valid here too, and its node and price
+    are tried first. `closure` is the closure bound for exactly this limit, if already computed.
     """
     allowed, clock = Effort.of(effort), clock or Clock()
     count = allowed.last_moments if last else allowed.moments
@@ -53,7 +53,7 @@ def rising(
                 yield best
     if limit is None or not integers or cut is None or cut.prices is None:
         return
-    # Imported only here: slow to import, and few calls need it.
+    # Imported here because it is slow to import and few calls need it.
     from remat_algos.bounds.moments import PROGRAMS, choose_moments
 
     clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")
@@ -72,7 +72,7 @@ def rising(
 
 
 def _excess(graph: ComputationGraph, limit: int, times: LinkTimes | None) -> LowerBound | None:
-    """Return the proof that no schedule fits because of bytes that no cut counts; None if there is no such proof."""
+    """Return the proof by `least_peak_bound` that no schedule fits, or None; omit proofs that a cut can find."""
     peak, nodes = least_peak_bound(graph, copies=times is not None)
     if limit >= peak or (times is None and peak <= forced_bytes(graph).max(initial=0)):
         return None
@@ -88,11 +88,10 @@ def prove(
     times: LinkTimes | None = None,
     seconds: float | None = None,
 ) -> LowerBound:
-    """Return what the nodes and prices of a bound prove within a limit: by one cut, or without prices by a program.
+    """Return the lower bound within a limit that the nodes and prices of `bound` prove.
 
-    A bound without nodes is that of one pass.
-
-    `times` are copy times, for bounds on time; `seconds` limits the integer program.
+    It is computed by one minimum cut, or by an integer program if `bound` has no prices. A bound without nodes proves
+    one pass. `times` are copy times, for bounds on time; `seconds` limits the integer program.
 
     >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
     >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
@@ -111,7 +110,11 @@ def prove(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundCurve:
-    """Lower bounds on compute for ascending limits: `bounds` the best, `closures` the closure bound or one pass."""
+    """Lower bounds on compute for several limits, ascending.
+
+    `bounds` contains the best bound for each limit, and never increases. `closures` contains the closure bound for each
+    limit, or one pass. `stop` says how the search ended.
+    """
 
     graph: ComputationGraph
     limits: tuple[int, ...]
@@ -120,7 +123,7 @@ class BoundCurve:
     stop: Stop = Stop.DONE
 
     def at(self, limit: int) -> LowerBound:
-        """Return the bound of the smallest of `limits` that is not below `limit`; one pass above the last."""
+        """Return the bound for the smallest of `limits` that is at least `limit`; above all of them, one pass."""
         for each, bound in zip(self.limits, self.bounds, strict=True):
             if each >= limit:
                 return bound
@@ -130,10 +133,10 @@ class BoundCurve:
 def bound_curve(
     graph: ComputationGraph, limits: Sequence[int], clock: Clock, *, effort: str, link: Link | None = None
 ) -> BoundCurve:
-    """Compute lower bounds for several limits, from the largest; each search starts at the previous node and price.
+    """Compute lower bounds for several limits, from the largest to the smallest.
 
-    A limit not reached in time gets the bound of the next larger one. With a link, used at its full rates, the bounds
-    are on the time of plans with copies.
+    Each search starts at the node and the price of the previous bound. If a limit is not reached in time, it gets the
+    bound of the next larger limit. With a link, the bounds are on the time of plans with copies at its full rates.
     """
     ordered, (refined, ticks, times) = sorted(set(limits)), in_ticks(graph, link)
     first, closure, stop = one_pass(graph, times), None, Stop.DONE

@@ -1,4 +1,4 @@
-"""Cuts of the forward part at articulation values or into segments; minimum vertex cuts of directed graphs."""
+"""Cuts of the forward part at articulation values or into segments, and minimum vertex cuts of directed graphs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ from remat_algos.kernels.regions import keep_depths, segment_cuts
 class ForwardPart:
     """The needed forward nodes in id order, and the values live between them; cut p is after the node at position p.
 
-    Arrays are by position. `until` is the last position that reads a value of the node (its own if unread), `width` the
-    number of values live across the cut, and `alone` the value if it is the only one, else -1. `lives` has the values
-    that cross a cut, the position of their node, and the last position that reads them.
+    Arrays are indexed by position. `until` is the last position that reads a value of the node; it is the position of
+    the node itself if its values are not read. `width` is the number of values live across the cut. `alone` is this
+    value if there is only one, else -1. `lives` contains the values that cross a cut, the position of the node of each,
+    and the last position that reads it.
     """
 
     graph: ComputationGraph
@@ -55,11 +56,11 @@ class ForwardPart:
         return self.graph.node_memory[self.nodes]
 
     def articulations(self) -> Int64:
-        """Positions p with a single value live across cut p, where chen2016 cuts."""
+        """Return the positions p with a single value live across cut p, where chen2016 cuts."""
         return np.flatnonzero(self.width == 1)
 
     def boundary(self, cuts: ArrayLike) -> Bool:
-        """bool[n]: nodes with a value that is live across one of the cuts."""
+        """Mark the nodes with a value that is live across one of the cuts, bool[n]."""
         ends = np.append(np.sort(np.asarray(cuts, np.int64)), self.nodes.size)
         places = np.arange(self.nodes.size)
         first_cut = ends[np.searchsorted(ends, places)]
@@ -73,7 +74,7 @@ UNCUTTABLE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VertexCut:
-    """A minimum vertex cut, ascending ids; `beyond`, bool[n], marks the vertices on the sink side, without the cut."""
+    """A minimum vertex cut, with ascending ids; `beyond`, bool[n], marks the vertices between the cut and the sinks."""
 
     vertices: Int32
     weight: int
@@ -83,21 +84,23 @@ class VertexCut:
 def minimum_vertex_cut(
     tail: ArrayLike, head: ArrayLike, weight: ArrayLike, sources: ArrayLike, sinks: ArrayLike, *, closest: str = "sink"
 ) -> VertexCut | None:
-    """Minimum vertex cut between sources and sinks by preflow-push; None if a path has no vertex that may be cut.
+    """Return a minimum vertex cut between sources and sinks, by preflow-push; None if no cut exists.
 
-    Arcs go from `tail` to `head`. Vertices of weight -1 must not be cut; sources and sinks may be. The other weights
-    sum to less than 2**53. Among all minimum cuts, the one closest to the sinks has the fewest vertices beyond it, and
-    they are beyond every other minimum cut too; the one closest to the sources has the most.
+    Arcs go from `tail` to `head`. Vertices of weight -1 must not be cut; sources and sinks may be cut. The other
+    weights must sum to less than 2**53. Among all minimum cuts, the one closest to the sinks has the fewest vertices
+    beyond it; these are also beyond every other minimum cut. The one closest to the sources has the most vertices
+    beyond it.
     """
     if closest not in ("sink", "source"):
         raise ArgumentError("closest is {closest!r}; use sink or source", closest=closest)
     weights: Int64 = frozen(weight, np.int64, "weight")
     cuttable, n = np.flatnonzero(weights >= 0), weights.size
     free = int(weights[cuttable].sum()) + 1  # greater than any cut
-    # Split each vertex that may be cut: arcs enter its own half and leave the other half.
+    # Split each vertex that may be cut in two: arcs enter the first half and leave the second half.
     leave = np.arange(n)
     leave[cuttable] = n + np.arange(cuttable.size)
-    source, gate, sink = (n + cuttable.size + i for i in range(3))  # the gate keeps sums small
+    # All flow passes one arc from the source to the gate, so no sum of capacities can overflow.
+    source, gate, sink = (n + cuttable.size + i for i in range(3))
     begins, ends = np.asarray(sources, np.int64), np.asarray(sinks, np.int64)
     tails = (cuttable, [source], np.full(begins.size, gate), leave[np.asarray(tail, np.int64)], leave[ends])
     heads = (leave[cuttable], [gate], begins, np.asarray(head, np.int64), np.full(ends.size, sink))
@@ -122,7 +125,7 @@ def candidate_kinds(candidates: str | None) -> tuple[str, ...]:
 
 
 def candidate_places(part: ForwardPart, candidates: str) -> Int64:
-    """Positions of the forward part at which a cut of this kind is allowed."""
+    """Return the positions of the forward part at which a cut of this kind is allowed."""
     if candidates == "articulation":
         return part.articulations()
     if candidates == "all":
@@ -131,7 +134,7 @@ def candidate_places(part: ForwardPart, candidates: str) -> Int64:
 
 
 def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str]) -> list[int]:
-    """Positions of the nodes after which the user requests a cut."""
+    """Return the positions of the named nodes, after which the user requests cuts."""
     nodes = np.array([graph.producer[graph.value_id(name)] for name in names], np.int64)
     places = np.searchsorted(part.nodes, nodes)
     for name, node, place in zip(names, nodes, places, strict=True):
@@ -141,28 +144,31 @@ def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str
 
 
 class Cutter:
-    """Cuts segments of about equal memory, from the bytes by position, int64[f], and the allowed cut positions."""
+    """Cuts the forward part into segments of about equal memory, at allowed positions.
+
+    `memory` is the number of bytes at each position, int64[f]; `places` are the allowed positions.
+    """
 
     def __init__(self, memory: ArrayLike, places: ArrayLike) -> None:
         self.reached = np.concatenate([[0], np.cumsum(memory, dtype=np.int64)])
         self.places = np.asarray(places, np.int64)
 
     def cuts(self, begin: int, end: int, segments: int) -> Int64:
-        """Return the first allowed positions in begin..end - 1 that reach each multiple of memory / segments."""
+        """Cut begin..end - 1 at the first allowed position that reaches each multiple of memory / segments."""
         return segment_cuts(self.reached, self.places, begin, end, segments)
 
     def split_counts(self, until: Int64, splits: int, depth: int, keep_last: bool) -> Int64:
-        """Level in the tree of splits at which each position is kept.
+        """Return the level of the recursion at which each position is kept.
 
-        All positions are split `splits` times, and each segment again, `depth` levels deep. A cut keeps its position
-        and the values live across it; `until` is their last read. With `keep_last`, the last part of a segment, which
-        has just run, has the same level as the segment.
+        The whole part is cut at `splits` positions, and each segment again, for `depth` levels. A cut keeps its
+        position and the values live across it; `until` is the last read of each position. With `keep_last`, the last
+        part of a segment, which has just run, is kept at the level of the segment.
         """
         return keep_depths(self.reached, self.places, until, splits, depth, keep_last)
 
 
 def segment_counts(part: ForwardPart, cuts: ArrayLike, keep_last: bool) -> Int64:
-    """Mirror counts, int64[n]: 0 for nodes at the cuts and nodes with values live across them, 1 for other nodes."""
+    """Return mirror counts, int64[n]: 0 for nodes at cuts or with values live across cuts, 1 for other nodes."""
     places = np.asarray(cuts, np.int64)
     kept = part.boundary(places)
     kept[part.nodes[places]] = True

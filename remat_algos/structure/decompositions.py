@@ -1,4 +1,4 @@
-"""Tree and path decompositions (kumar2019), the vertex layouts that give path decompositions, and spines."""
+"""Tree and path decompositions (kumar2019), vertex layouts that give path decompositions, and spines."""
 
 from __future__ import annotations
 
@@ -91,8 +91,9 @@ class TreeDecomposition(Bags):
     def of(cls, elimination: Elimination) -> TreeDecomposition:
         """Return the tree of the bags of an elimination order, one bag per vertex.
 
-        The parent of a bag is the bag of the other vertex in it that is eliminated first. Further roots become children
-        of the first root.
+        The bag of a vertex v consists of v and its neighbours at the time of its elimination. The parent of this bag is
+        the bag of the neighbour that is eliminated first. If there are several roots, the first becomes the parent of
+        the others.
 
         Examples
         --------
@@ -111,7 +112,7 @@ class TreeDecomposition(Bags):
     @classmethod
     @checked_arguments
     def from_bags(cls, bags: Iterable[Iterable[int]], edges: Iterable[tuple[int, int]]) -> TreeDecomposition:
-        """Return the tree of these bags, with edges as pairs of indices into the list of bags; bag 0 is the root.
+        """Return the tree with these bags; edges are pairs of indices into the list of bags, and bag 0 is the root.
 
         Raises
         ------
@@ -136,7 +137,7 @@ class TreeDecomposition(Bags):
 
     @checked_arguments
     def check_vertices(self, n_vertices: int) -> None:
-        """Raise GraphError if a bag contains a vertex id of `n_vertices` or more."""
+        """Raise GraphError if a bag contains a vertex that is not below `n_vertices`."""
         if self.bag_indices.max(initial=-1) >= n_vertices:
             place = int(np.argmax(self.bag_indices >= n_vertices))
             bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1
@@ -152,13 +153,13 @@ class TreeDecomposition(Bags):
     def verify(self, graph: UndirectedGraph) -> None:
         """Check the three conditions of a tree decomposition of the graph.
 
-        (i) Each vertex is in a bag. (ii) The ends of each edge share a bag. (iii) The bags that contain a vertex are
-        connected in the tree.
+        (i) Each vertex is in a bag. (ii) For each edge, some bag contains both of its vertices. (iii) The bags that
+        contain a vertex are connected in the tree.
 
         Raises
         ------
         GraphError
-            If a condition is violated or a vertex is unknown; the error names both.
+            If a condition is violated, or a vertex is unknown. The message names the condition and the vertex.
 
         References
         ----------
@@ -192,9 +193,9 @@ class TreeDecomposition(Bags):
             )
 
     def reduce(self) -> TreeDecomposition:
-        """Remove bags that are subsets of a neighbour; the width is unchanged, and at most one bag per vertex remains.
+        """Remove every bag that is a subset of a neighbouring bag.
 
-        The remaining bags keep their order; at least one remains.
+        The width is unchanged, at least one bag remains, and at most one bag per vertex. The order of the bags is kept.
 
         References
         ----------
@@ -210,7 +211,7 @@ class TreeDecomposition(Bags):
 
 
 def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
-    """int32[b]: the parents with bag 0 as the root; GraphError if the edges do not form a tree."""
+    """Return the parent of each bag, int32[b], with bag 0 as the root; GraphError if the edges do not form a tree."""
     pairs = [as_list(edge, f"edges[{k}]", as_whole_number) for k, edge in enumerate(edges)]
     if any(len(pair) != 2 for pair in pairs):
         raise GraphError("the edges of the tree are not pairs of places in the list of bags; give [(0, 1), ...]")
@@ -234,21 +235,22 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
 
 
 def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, PathDecomposition]:
-    """A topological order u_1 .. u_n, and a path decomposition of the graph plus the edges (u_i, u_(i+1)).
+    """Return a topological order u_1 .. u_n, and a path decomposition of the graph plus the edges (u_i, u_(i+1)).
 
-    The next node is always the node with the leftmost first bag among those whose reads have run. Let X be a bag with
-    a bag to its left, and w the width (bags that are subsets of a neighbour are removed).
+    Bags that are subsets of a neighbour are removed first. A node is ready if all of its predecessors have run. The
+    next node is always the ready node whose first bag is leftmost. Let w be the width, X a bag, and Y the bag directly
+    left of X. Consider consecutive nodes u, v of the order.
 
-    - A step u -> v to the left across the left end of X leads to a smaller first bag, so v had to wait for u: v reads u
-      and shares a bag with it. Hence v is one of the at most w vertices that X shares with the previous bag, and each
-      of these is reached by at most one such step.
-    - Steps to the right across this end alternate with steps to the left, so there are at most w + 1. Their left ends
-      are added to all bags up to the first bag of their right ends. So X grows by at most w + 1 vertices, and the new
+    - Let the first bag of u be X or further right, and the first bag of v be Y or further left. Then v was not ready
+      before u ran, since it would have been chosen instead of u. So v reads u and shares a bag with u. Hence v is in
+      both X and Y. These bags share at most w vertices, so there are at most w such pairs.
+    - Pairs that cross in the other direction, from Y to X, alternate with these, so there are at most w + 1. In each
+      such pair, u is added to all bags up to the first bag of v. So X grows by at most w + 1 vertices, and the new
       width is at most 2 w + 1.
 
-    Neighbours on the spine share a bag. So from any bag towards a bag X_c that contains u_n, last(X), the position on
-    the spine of the last node in a bag, never decreases, from either side. The idea is from kumar2019, section 5; the
-    construction and the bound are original.
+    Consecutive nodes of the order share a bag. Let last(X) be the position in the order of the last node in X. It never
+    decreases along the path, from either side, towards a bag that contains u_n. The idea is from kumar2019, section 5;
+    the construction and the bound are original.
     """
     path.verify(UndirectedGraph.of(graph))
     first, last = condensed(*path.spans(graph.n_nodes))
@@ -302,10 +304,10 @@ class PathDecomposition(Bags):
     @classmethod
     @checked_arguments
     def of(cls, graph: UndirectedGraph, layout: ArrayLike) -> PathDecomposition:
-        """Return the bags of a layout: each vertex with the earlier vertices that have a neighbour at or after it.
+        """Return the bags of a layout: each vertex, with the vertices before it that have a neighbour at or after it.
 
-        Bags that are subsets of a neighbour are removed. The width is the largest boundary, that is, the maximum number
-        of placed vertices with unplaced neighbours (the vertex separation).
+        Bags that are subsets of a neighbouring bag are removed. The width is the vertex separation of the layout: the
+        maximum number of placed vertices with unplaced neighbours.
 
         Raises
         ------
@@ -316,7 +318,7 @@ class PathDecomposition(Bags):
 
     @classmethod
     def from_spans(cls, first: Int64, last: Int64) -> PathDecomposition:
-        """Return the path with these first and last bags of vertices, int64[n] each; redundant bags are removed.
+        """Return the path in which vertex v is in bags first[v] to last[v], without bags that are redundant.
 
         Examples
         --------
@@ -343,26 +345,26 @@ class PathDecomposition(Bags):
 
     @checked_arguments
     def spans(self, n_vertices: int) -> tuple[Int64, Int64]:
-        """Return the first and the last bag of each vertex: two int64[n], -1 for a vertex in no bag.
+        """Return the first and the last bag of each vertex, int64[n] each; -1 for a vertex in no bag.
 
-        Raise GraphError if a bag contains a vertex id of `n_vertices` or more.
+        Raise GraphError if a bag contains a vertex that is not below `n_vertices`.
         """
         if n_vertices < 0:
             raise GraphError("n_vertices is {n_vertices}; give 0 or more", n_vertices=n_vertices)
         self.tree().check_vertices(n_vertices)
         first, last = np.full(n_vertices, -1), np.full(n_vertices, -1)
         bags = row_of(self.bag_indptr)
-        last[self.bag_indices] = bags  # last assignment wins
+        last[self.bag_indices] = bags  # the last bag wins
         first[self.bag_indices[::-1]] = bags[::-1]
         return first, last
 
     def tree(self) -> TreeDecomposition:
-        """Return the bags as a tree decomposition, each bag the child of the previous one."""
+        """Return the same bags as a tree decomposition, in which each bag is the child of the previous one."""
         return TreeDecomposition(self.bag_indptr, self.bag_indices, np.arange(-1, self.n_bags - 1, dtype=np.int32))
 
     @checked_arguments
     def verify(self, graph: UndirectedGraph) -> None:
-        """Check the three conditions of a tree decomposition; GraphError names a violated condition and where."""
+        """Check the three conditions of a tree decomposition, as `TreeDecomposition.verify` does."""
         self.tree().verify(graph)
 
 
@@ -373,14 +375,21 @@ def greedy_layout(
     starts: int = 16,
     look: Callable[[], None] | None = None,
 ) -> Int32:
-    """Find an order of the vertices, int32[n], with small boundaries: the best of many orders, each improved locally.
+    """Find an order of the vertices, int32[n], with small boundaries.
 
-    The initial orders are the ids, ascending and descending; `starts` breadth-first orders from a vertex of minimum
-    degree, the farthest vertex from it, the first, the last, and random vertices; and elimination orders by minimum
-    degree and fill-in, also branch by branch down their tree (within (w + 1)(1 + log2 n) for bags of w + 1). Each is
-    improved alternately from both ends until nothing changes. Large graphs skip elimination if all other orders have
-    more than a sixteenth of the vertices on a boundary, since their bags cannot be small. `look` is called between
-    portions of the work; it may raise.
+    The result is the best of several orders, each improved alternately from both ends until nothing changes. There are
+    three kinds of initial orders:
+
+    - the ids, ascending and descending;
+    - `starts` breadth-first orders: from a vertex of minimum degree, from the vertex farthest from it, from the first
+      and the last vertex, and from random vertices;
+    - elimination orders by minimum degree and minimum fill-in, and orders that list the branches of their elimination
+      trees one after another. For an elimination order of width w, the largest boundary of the latter is at most
+      (w + 1)(1 + log2 n).
+
+    The third kind is skipped on a large graph if every order of the first two kinds has more than a sixteenth of the
+    vertices on a boundary, since the width is then unlikely to be small. `look` is called between portions of the work,
+    and may raise.
     """
     n = graph.n_vertices
     best = _best(graph, _sweeps(graph, _start_vertices(graph, starts, random)), (np.arange(n, dtype=np.int32), n), look)
@@ -392,7 +401,7 @@ def greedy_layout(
 def _best(
     graph: UndirectedGraph, orders: Iterable[Int32], best: tuple[Int32, int], look: Callable[[], None] | None
 ) -> tuple[Int32, int]:
-    """Return the best of `best` and the improved orders, with its largest boundary."""
+    """Improve each order; return the best of these and `best`, with its largest boundary."""
     return min([best, *(_improved(graph, order, look) for order in orders)], key=lambda layout: layout[1])
 
 
@@ -424,9 +433,10 @@ def _start_vertices(graph: UndirectedGraph, starts: int, random: np.random.Gener
 def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | None) -> tuple[Int32, int]:
     """Return a layout that is at least as good as `order`, and its largest boundary.
 
-    A vertex that does not enlarge the boundary may be placed early. The boundary size b is submodular, b(S | T) +
-    b(S & T) <= b(S) + b(T); so if b(P + v) <= b(P), adding v to all later sets of the order does not enlarge their
-    boundaries. The reversed order has the same bags.
+    A vertex v may be placed next if that does not enlarge the boundary of the placed set P. The reason is that the
+    boundary size b is submodular: b(S | T) + b(S & T) <= b(S) + b(T). So if b(P + v) <= b(P), adding v to all later
+    sets of the order does not enlarge their boundaries. The same holds from the other end, since the reversed order has
+    the same bags.
     """
     best, least, idle = order, graph.n_vertices, 0
     while idle < tuning.IDLE_ROUNDS:
@@ -442,7 +452,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
 
 
 def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
-    """Find an order of at most 16 vertices, int32[n], that minimizes the largest boundary, which is the pathwidth."""
+    """Find an order, int32[n], with the minimum largest boundary, which is the pathwidth; at most 16 vertices."""
     if graph.n_vertices > tuning.MAX_EXACT:
         raise GraphError(
             "{n_vertices} vertices are too many for the minimum layout, which takes up to {max_exact}; "
@@ -455,7 +465,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
 
 
 def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
-    """Return the vertex separation of an order, int32[n]: its largest boundary, equal to the width of its bags."""
+    """Return the vertex separation of an order: its largest boundary, which is also the width of its bags."""
     first, last = kernel.layout_spans(graph.indptr, graph.indices, _checked(graph, layout))
     n = graph.n_vertices
     return int(np.cumsum(np.bincount(first, minlength=n) - np.bincount(last, minlength=n)).max(initial=0))
@@ -470,9 +480,9 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
 
 
 def condensed(first: Int64, last: Int64) -> tuple[Int64, Int64]:
-    """Renumber the bags of vertices after removing every bag that is a subset of a neighbour.
+    """Remove every bag that is a subset of a neighbouring bag; return the renumbered first and last bags of vertices.
 
-    A bag is kept if a vertex ends in it, and one begins in it or after the previous bag in which a vertex ends.
+    A bag is kept if it is the last bag of a vertex, and some vertex begins after the previous such bag, or in this one.
     """
     ends = np.unique(last)
     first, last = np.searchsorted(ends, first), np.searchsorted(ends, last)

@@ -25,12 +25,12 @@ class UndirectedGraph:
     ----------
     indptr : int64[n + 1]
     indices : int32[2 m]
-        Row v has the neighbours of vertex v, ascending.
+        Row v contains the neighbours of vertex v, ascending.
 
     Raises
     ------
     GraphError
-        If a rule is violated; the error names the rule and the vertex.
+        If the arrays are invalid. The message names the violated rule and the vertex.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class UndirectedGraph:
     @classmethod
     @checked_arguments
     def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]] | ArrayLike) -> "UndirectedGraph":
-        """Make a graph from pairs in either direction; loops and duplicates are dropped.
+        """Make a graph from pairs of vertices in either order; loops and duplicates are dropped.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class UndirectedGraph:
             )
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         both = np.concatenate([pairs, pairs[:, ::-1]])
-        # np.unique uses a hash table, which takes fifty times as long on a million edges.
+        # Sort the keys: np.unique would hash them, which takes fifty times as long for a million edges.
         keys = np.sort(both[:, 0] << 32 | both[:, 1])
         keys = keys[np.append(True, keys[1:] != keys[:-1])[: keys.size]]
         indptr = np.searchsorted(keys, np.arange(n_vertices + 1) << 32)
@@ -156,7 +156,7 @@ def _check(indptr: Int64, indices: Int32) -> None:
 
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")
-"""Rules that are much better than the others on some graphs and much worse on others."""
+"""Rules that, depending on the graph, are much better or much worse than the other rules."""
 _CODES = {
     "fill": kernel.FILL,
     "degree": kernel.DEGREE,
@@ -167,7 +167,7 @@ _CODES = {
 
 
 class Bags:
-    """Sets of vertices; bag i is `bag_indices[bag_indptr[i]:bag_indptr[i + 1]]`."""
+    """A list of vertex sets in CSR form; bag i is `bag_indices[bag_indptr[i]:bag_indptr[i + 1]]`."""
 
     __slots__ = ()
     bag_indptr: Int64
@@ -195,10 +195,10 @@ class Elimination(Bags):
     Parameters
     ----------
     order : int32[k]
-        The vertices, each once. An interrupted search may omit some; these are all in the last bag.
+        The vertices, each once. If the search was interrupted, some may be missing; these are all in the last bag.
     bag_indptr : int64[k + 1]
     bag_indices : int32[b]
-        Row i has `order[i]`, followed by its neighbours at the time of its elimination.
+        Row i contains `order[i]`, followed by its neighbours at the time of its elimination.
     fill_in : int
         Number of edges added to make the neighbours of each vertex a clique.
 
@@ -248,16 +248,18 @@ class Elimination(Bags):
 def eliminate(
     graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = None, look: Callable[[], None] | None = None
 ) -> Elimination:
-    """Eliminate vertices greedily, always the vertex with the minimum score, such as fill or degree.
+    """Eliminate vertices greedily: always the vertex with the minimum score, such as its degree.
 
     Parameters
     ----------
     graph : UndirectedGraph
     rule : str
-        Score of a vertex of degree d and fill f (the number of non-adjacent pairs of neighbours): "fill" f, "degree" d,
-        "ratio" f / (d + 1), "steep_ratio" f / (d + 1)^1.5 or "density" f / (d + 1)^2.
+        The score. Let d be the degree of a vertex, and f its fill-in, the number of non-adjacent pairs of neighbours.
+        "fill" is f, "degree" is d, "ratio" is f / (d + 1), "steep_ratio" is f / (d + 1)^1.5, and "density" is
+        f / (d + 1)^2.
     seed : int, optional
-        Break ties by a random permutation of the vertices; by default by the smallest degree, then the smallest id.
+        Break ties by a random permutation of the vertices. By default, ties go to the smaller degree, then to the
+        smaller id.
     look : callable, optional
         Called every few hundredths of a second; an exception stops the elimination.
 
@@ -285,7 +287,10 @@ def eliminate(
 
 
 class Run:
-    """A resumable elimination (`eliminate`), with random ties if given, until the width reaches `below`."""
+    """An elimination, as by `eliminate`, that can be paused. It stops if the width reaches `below`.
+
+    `ties` is the generator for random ties, or None for the default ties.
+    """
 
     def __init__(
         self, graph: UndirectedGraph, rule: str, ties: np.random.Generator | None, below: int | None = None
@@ -306,7 +311,7 @@ class Run:
         self.state = kernel.GOING_ON
 
     def go_on(self) -> bool:
-        """Continue for some hundredths of a second; return True if not finished."""
+        """Continue for a few hundredths of a second; return True if work is left."""
         self.state = self._kernel.run(tuning.FILL_WORK)
         return self.state == kernel.GOING_ON
 
@@ -316,11 +321,11 @@ class Run:
         return self.state == kernel.DONE
 
     def elimination(self) -> Elimination:
-        """Return the order and the bags up to the last step."""
+        """Return the eliminated vertices and their bags."""
         return Elimination(*self._kernel.result())
 
     def partial_order(self) -> Int32:
-        """int32[k]: the eliminated vertices, and the next one if any."""
+        """Return the eliminated vertices and one more vertex, if any is left, int32[k]."""
         order: Int32 = self._kernel.result()[0]
         left = np.ones(self._n_vertices, bool)
         left[order] = False
@@ -328,7 +333,7 @@ class Run:
 
 
 def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
-    """Return the bags of an order of all vertices, int32[n]; GraphError if it is not a permutation."""
+    """Return the elimination in the given order, int32[n]; GraphError if it is not a permutation of the vertices."""
     check_undirected(graph)
     vertices = frozen(order, np.int32, "order", graph.n_vertices)
     _places(vertices, graph.n_vertices)
@@ -336,15 +341,16 @@ def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
 
 
 def partial_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
-    """Return the bags of an order of some vertices; all others are in the last bag."""
+    """Return the elimination of some vertices in this order; the last bag contains all others."""
     bag_indptr, bags = kernel.elimination_bags(graph.indptr, graph.indices, order)
     left = graph.n_vertices - order.size
-    joined = bags.size - order.size + left * (left - 1) // 2  # number of pairs within bags
+    # Number of adjacent pairs after fill-in: each vertex with the rest of its bag, and all pairs of remaining vertices.
+    joined = bags.size - order.size + left * (left - 1) // 2
     return Elimination(order, bag_indptr, bags, joined - graph.n_edges)
 
 
 def _places(order: Int32, n: int) -> Int64:
-    """int64[n]: the position of each vertex in an order, missing ones last; GraphError for repeated vertices."""
+    """Return the position of each vertex in an order, int64[n]; missing vertices share the last position."""
     place = np.full(n, order.size - 1)
     if (n and not 0 <= order.min() <= order.max() < n) or np.unique(order).size < order.size:
         raise GraphError("an elimination order must name each of the vertices 0 to {n} once", n=n - 1)

@@ -1,4 +1,4 @@
-"""The reduced graph for a search over live sets: only what schedules need."""
+"""The reduced graph for a search over sets of live values: needed nodes and useful values only."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +14,7 @@ from remat_algos.kernels.graph import GraphArrays
 
 
 def useful_values(graph: ComputationGraph) -> Bool:
-    """bool[n_values]: outputs, and values that a needed node reads."""
+    """Mark the outputs and the values that a needed node reads, bool[n_values]."""
     read = graph.read_indices[graph.needed[row_of(graph.read_indptr)]]
     useful = graph.output.copy()
     useful[read] = True
@@ -25,8 +25,8 @@ def useful_values(graph: ComputationGraph) -> Bool:
 class LiveSetGraph:
     """The needed nodes and useful values of a graph, renumbered.
 
-    `own` is what a run allocates: the bytes of all values of the node, even unused ones, and of its workspace. Row v of
-    `spoiled` has the nodes that must not run after node v.
+    `own` is the number of bytes that a run of each node allocates: all of its values, even unused ones, and its
+    workspace. Row v of `spoiled` contains the nodes that must not run after node v.
     """
 
     value_indptr: Int64
@@ -42,12 +42,12 @@ class LiveSetGraph:
 
     @cached_property
     def reads(self) -> list[list[int]]:
-        """Values that each node reads."""
+        """The values that each node reads."""
         return [self.read_indices[begin:end].tolist() for begin, end in pairwise(self.read_indptr.tolist())]
 
     @cached_property
     def values(self) -> list[range]:
-        """Values of each node."""
+        """The values that each node computes."""
         return [range(*ends) for ends in pairwise(self.value_indptr.tolist())]
 
     @cached_property
@@ -60,7 +60,7 @@ class LiveSetGraph:
         return ancestors
 
     def start(self, limit: int, ceiling: int, *, lowest: bool = False) -> Any:
-        """Create the search kernel, a `LiveSetSearch`."""
+        """Return a new search kernel, a `LiveSetSearch`."""
         from remat_algos.kernels.live_sets import LiveSetSearch
 
         arrays = GraphArrays(
@@ -77,7 +77,7 @@ class LiveSetGraph:
 
 
 def live_set_graph(graph: ComputationGraph, nodes: Int32) -> LiveSetGraph:
-    """Renumber needed nodes and useful values."""
+    """Return the reduced graph with these nodes."""
     useful, place = useful_values(graph), np.full(graph.n_nodes, -1, np.int32)
     place[nodes] = np.arange(nodes.size)
     value = np.cumsum(useful) - 1
@@ -98,7 +98,7 @@ def live_set_graph(graph: ComputationGraph, nodes: Int32) -> LiveSetGraph:
 
 
 def _readers_of_what_changes(graph: ComputationGraph, place: Int32, n_nodes: int) -> tuple[Int64, Int32]:
-    """For each update, the nodes that read its parameter or state, which must not run after it, in CSR form."""
+    """For each update, list the nodes that read its parameter or state and so must not run after it, in CSR form."""
     update, reader = (place[nodes] for nodes in updates_and_readers(graph))
     needed = (update >= 0) & (reader >= 0)
     return indptr_of(np.bincount(update[needed], minlength=n_nodes)), np.ascontiguousarray(reader[needed])

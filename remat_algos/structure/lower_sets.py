@@ -1,4 +1,4 @@
-"""Lower sets (down-sets, order ideals) of the forward part, chains of them, and families of them."""
+"""Lower sets (down-sets, order ideals) of the forward part; chains and families of lower sets."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -35,9 +35,12 @@ from remat_algos.wording import counted, one_line
 
 
 class OnGraph(NamedTuple):
-    """A chain on the nodes of a graph; `block` is the first row whose set has the node, `kept` marks boundary nodes.
+    """Properties of the nodes of a graph with respect to a chain of k lower sets.
 
-    `successor_from` and `co_input_from` are the first rows i with the node in d+(L_i) and in d-(d+(L_i)), k if none.
+    block : the first row whose set contains the node
+    kept : True for nodes on a boundary
+    successor_from : the first row i with the node in d+(L_i), or k
+    co_input_from : the first row i with the node in d-(d+(L_i)), or k
     """
 
     block: Int32
@@ -48,12 +51,12 @@ class OnGraph(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerSets:
-    """An increasing chain of lower sets, which are sets of forward nodes that contain all nodes they read.
+    """An increasing chain of lower sets. A lower set contains all predecessors of its nodes.
 
     Parameters
     ----------
     words : uint64[k, ceil(n / 64)]
-        Row i has the bits of L_(i+1); each row is a proper superset of the previous one.
+        Row i contains the bits of L_(i+1). Each row is a proper superset of the row before it.
 
     Examples
     --------
@@ -112,7 +115,7 @@ class LowerSets:
 
     @checked_arguments
     def on(self, graph: ComputationGraph) -> OnGraph:
-        """Blocks, kept nodes and crossings on a graph (cached); GraphError if the chain does not match the graph."""
+        """Return the properties of the nodes of a graph, cached; GraphError if the chain does not match the graph."""
         if not self._seen or self._seen[0][0] is not graph:
             self._seen[:] = [(graph, self._fitted(graph))]
         return self._seen[0][1]
@@ -149,25 +152,25 @@ class LowerSets:
         return OnGraph(sealed(block), sealed(kept.view(np.bool_)), *map(sealed, crossings))
 
     def blocks(self, graph: ComputationGraph) -> Int32:
-        """int32[n]: the block V_i of each forward node, from 0; GraphError if the chain does not match the graph."""
+        """Return the index of the block V_i of each forward node, int32[n], from 0."""
         return self.on(graph).block
 
     def kept(self, graph: ComputationGraph) -> Bool:
-        """bool[n]: U_k, the nodes on a boundary."""
+        """Mark the nodes on a boundary, U_k, bool[n]."""
         return self.on(graph).kept
 
     def overhead(self, graph: ComputationGraph) -> int:
-        """Formula (1): T(V minus U_k), where the last block is recomputed like the others."""
+        """Return formula (1), T(V minus U_k): the last block is recomputed like the others."""
         block, kept, *_ = self.on(graph)
         return int(graph.compute[(block >= 0) & ~kept].sum())
 
     def peak(self, graph: ComputationGraph) -> int:
-        """Formula (2): the maximum of M(U_(i-1)) + 2 M(V_i) + M(d+(L_i) - L_i) + M(d-(d+(L_i)) - L_i)."""
+        """Return formula (2): the maximum of M(U_(i-1)) + 2 M(V_i) + M(d+(L_i) - L_i) + M(d-(d+(L_i)) - L_i)."""
         return int(self.terms(graph).sum(axis=1).max(initial=0))
 
     @checked_arguments
     def terms(self, graph: ComputationGraph) -> Int64:
-        """Terms of formula (2), one row per block.
+        """Return the terms of formula (2), one row per block.
 
         Returns
         -------
@@ -209,7 +212,7 @@ class LowerSets:
 
 
 def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
-    """Copy rows of 64-bit words; GraphError for other arguments."""
+    """Copy rows of 64-bit words; raise GraphError for other arguments."""
     rows = as_array(words, "words")
     if rows.ndim != 2 or rows.dtype.kind not in "ui" or (rows.dtype.kind == "i" and rows.min(initial=0) < 0):
         raise GraphError("lower sets are rows of words of 64 bits; make them by LowerSets.of(graph, sets)")
@@ -219,9 +222,10 @@ def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
 def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSets:
     """Return the chain of the square-root baseline of kusumoto2019 (section 5, Chen's algorithm), as in its code.
 
-    The candidates are the lower sets {v and its ancestors} with boundary {v}. Those at which M(L) passes a multiple of
-    M(V) / k are chosen, where k is the square root of their number plus 2 (for {} and V). Everything is rounded down,
-    and sizes are counted in whole `unit` bytes.
+    The candidates are the lower sets L that consist of a node v and its ancestors and have the boundary {v}. Let c be
+    the number of candidates, plus 2 for the empty set and V. Walking up the candidates, a set is chosen whenever M(L)
+    has passed another multiple of M(V) / sqrt(c). All numbers are rounded down, and sizes are counted in whole
+    multiples of `unit` bytes.
     """
     part = np.flatnonzero(graph.forward & graph.needed)
     if not part.size:
@@ -230,7 +234,7 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
     candidates = _single_boundaries(graph, part)
     step = max(1, int(size.sum()) // math.isqrt(len(candidates) + 2))
     cuts: list[int] = []
-    passed = 1  # multiple that M(L) must pass
+    passed = 1  # next multiple to pass
     for lower_set in candidates:
         n_bytes = int(size[_members(lower_set, graph.n_nodes)].sum())
         if n_bytes > passed * step and not (cuts and cuts[-1] & ~lower_set):
@@ -242,7 +246,7 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
 
 
 def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list[int]:
-    """Lower sets {v and its ancestors} with boundary {v}, each as the bits of an integer, ascending."""
+    """Return the sets {v and its ancestors} with boundary {v} as bit masks, smallest set first."""
     indptr, source = graph.predecessors
     rows = {v: source[indptr[v] : indptr[v + 1]].tolist() for v in part.tolist()}
     readers = dict.fromkeys(rows, 0)
@@ -250,7 +254,7 @@ def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list
         for u in row:
             readers[u] |= 1 << v
     below = {v: 1 << v for v in rows}
-    readers_below = dict.fromkeys(rows, 0)  # for the ancestors of v
+    readers_below = dict.fromkeys(rows, 0)  # readers of ancestors
     for v, row in rows.items():
         for u in row:
             below[v] |= below[u]
@@ -269,7 +273,7 @@ FAMILIES = ("pruned", "wide", "exact")
 
 @dataclass(frozen=True, eq=False)
 class LowerSetFamily:
-    """Lower sets of the needed forward part sorted by size, from the empty set to the whole part.
+    """A family of lower sets of the needed forward part, sorted by size, from the empty set to the whole part.
 
     Parameters
     ----------
@@ -277,9 +281,9 @@ class LowerSetFamily:
     nodes : int64[f]
         The needed forward nodes, in id order.
     words : uint64[k, ceil(f / 64)]
-        Row i has the bits of set i, where bit j stands for `nodes[j]`.
+        Row i contains the bits of set i; bit j stands for `nodes[j]`.
     covers : (int64[k + 1], int32[c]), optional
-        For each row, the rows with one more node; None if the family does not have all lower sets.
+        For each row, the rows of its supersets with one more node; None unless the family contains all lower sets.
     thinned : bool
         True if `max_sets` omitted some sets of the family.
 
@@ -304,7 +308,7 @@ class LowerSetFamily:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        # `_unchecked` skips these checks for families built in this module.
+        # Families built in this module skip these checks (`_unchecked`).
         check_fields(self)
         nodes = np.flatnonzero(self.graph.forward & self.graph.needed)
         if not np.array_equal(self.nodes, nodes):
@@ -359,7 +363,7 @@ class LowerSetFamily:
 
     @checked_arguments
     def chain(self, rows: Sequence[int]) -> LowerSets:
-        """Return the chain of these rows, ascending, followed by the whole part.
+        """Return the chain of the sets in these rows, ascending, followed by the whole part.
 
         Raise GraphError for an unknown row.
         """
@@ -368,7 +372,7 @@ class LowerSetFamily:
         return LowerSets(kernel.pack_rows(self._on_graph(self._members(np.array(ascending, np.int64)))))
 
     def subset(self, rows: Int64) -> "LowerSetFamily":
-        """Return the family of these ascending rows, which include the first and the last; GraphError otherwise."""
+        """Return the subfamily of these rows; GraphError unless they ascend and include the first and the last row."""
         rows = frozen(rows, np.int64, "rows")
         last = len(self) - 1
         if not rows.size or rows[0] != 0 or rows[-1] != last or (np.diff(rows) <= 0).any():
@@ -380,17 +384,17 @@ class LowerSetFamily:
         return LowerSetFamily._unchecked(self.graph, self.nodes, self.words[rows], thinned=True)
 
     def on_graph(self) -> NDArray[np.uint64]:
-        """uint64[k, ceil(n / 64)]: the rows in the form of `LowerSets.words`, where bit v stands for node v."""
+        """Return the rows as uint64[k, ceil(n / 64)] in the form of `LowerSets.words`: bit v stands for node v."""
         return kernel.pack_rows(self._on_graph(self._members(np.arange(len(self)))))
 
     @cached_property
     def edges(self) -> tuple[Int64, Int32, Int64, Int32]:
-        """Predecessors and successors of each node by position, in CSR form."""
+        """Predecessors and successors of each node as positions, in CSR form."""
         return _edges(self.graph, self.nodes)
 
     @cached_property
     def pairs(self) -> tuple[Int64, Int32]:
-        """(int64[k + 1], int32[p]): the proper supersets of each row; quadratic, for some thousand sets."""
+        """(int64[k + 1], int32[p]): the rows of the proper supersets of each set; quadratic time and memory."""
         return kernel.superset_rows(self.words)
 
     def _members(self, rows: Int64) -> NDArray[np.uint8]:
@@ -413,13 +417,13 @@ def lower_set_family(
     ----------
     graph : ComputationGraph
     family : {"exact", "wide", "pruned"}
-        "exact": all lower sets. "pruned": L_v = v with its ancestors, for each node v. "wide": these, the prefixes of
-        the id order, and for each v all nodes except v and its descendants. Each has the empty set and the whole part.
+        "exact": all lower sets. "pruned": for each node v, the set L_v of v and its ancestors. "wide": "pruned", the
+        prefixes of the id order, and for each node v all nodes except v and its descendants. Each family contains the
+        empty set and the whole part.
     cap : int
         Maximum number of sets of "exact"; their number can be exponential in the width of the graph.
     max_sets : int, optional
-        Number of evenly spread nodes v for "pruned" and "wide"; by default all nodes.
-        Number of nodes of which "pruned" and "wide" make sets, evenly spread; by default all.
+        Number of nodes v, evenly spread, for "pruned" and "wide"; by default all nodes.
 
     Returns
     -------
@@ -428,7 +432,7 @@ def lower_set_family(
     Raises
     ------
     GraphError
-        If there are more lower sets than `cap`, or the family does not fit in memory.
+        If there are more than `cap` lower sets, or the family is too large.
     ValueError
         If `family`, `cap` or `max_sets` is invalid.
 
@@ -468,12 +472,12 @@ def lower_set_family(
 
 
 def spread(count: int, n: int) -> Int64:
-    """At most `n` of `count` positions, evenly spread, including the first and the last."""
+    """Return at most `n` of `count` positions, evenly spread, including the first and the last."""
     return np.unique(np.linspace(0, max(0, count - 1), min(n, count)).astype(np.int64))
 
 
 def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> NDArray[np.uint64]:
-    """{}, the whole part and L_v for each chosen v; with 3 kinds also prefixes and complements of descendants."""
+    """Return {}, the whole part and L_v for each chosen v; for 3 `kinds`, also the other sets of "wide"."""
     pred_indptr, pred, succ_indptr, succ = _edges(graph, nodes)
     below = kernel.closure_rows(pred_indptr, pred, chosen, False)
     ends = np.array([0, nodes.size])
@@ -485,7 +489,7 @@ def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> ND
 
 
 def _beginnings(lengths: Int64, n: int) -> NDArray[np.uint64]:
-    """Prefixes of n positions with these lengths, as rows of bits."""
+    """Return the prefixes of n positions with these lengths, as rows of bits."""
     members = np.arange(max(1, -(-n // 64)) * 64) < lengths[:, None]
     return np.packbits(members, axis=1, bitorder="little").view(np.uint64)
 
@@ -506,7 +510,7 @@ def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
 
 
 def _by_size(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Distinct rows, sorted by size, then by their words."""
+    """Return the distinct rows, sorted by size, then by their words."""
     size = np.bitwise_count(words).sum(axis=1)
     order = np.lexsort((*words.T, size))
     rows = words[order]
@@ -516,7 +520,7 @@ def _by_size(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _edges(graph: ComputationGraph, nodes: Int64) -> tuple[Int64, Int32, Int64, Int32]:
-    """Edges among the nodes, as positions: predecessors and successors."""
+    """Return the predecessors and the successors of each node among `nodes`, as positions in CSR form."""
     place = np.full(graph.n_nodes, -1, np.int32)
     place[nodes] = np.arange(nodes.size)
     return (*_rows(graph.predecessors, nodes, place), *_rows(graph.successors, nodes, place))

@@ -9,19 +9,19 @@ from remat_algos.ir.graph import ComputationGraph
 
 
 def ancestors(graph: ComputationGraph, node: int) -> Bool:
-    """bool[n]: the node and its ancestors."""
+    """Mark a node and its ancestors, bool[n]."""
     indptr, indices = graph.predecessors
     return reached(row_of(indptr), indices, graph.n_nodes, node)
 
 
 def descendants(graph: ComputationGraph, node: int) -> Bool:
-    """bool[n]: the node and its needed descendants."""
+    """Mark a node and its needed descendants, bool[n]."""
     indptr, indices = graph.successors
     return reached(row_of(indptr), indices, graph.n_nodes, node) & graph.needed
 
 
 def reached(tail: Any, head: Any, size: int, source: int) -> Bool:
-    """bool[size]: vertices reachable from a source along arcs."""
+    """Mark the vertices that are reachable from a source along arcs, bool[size]."""
     from scipy.sparse import csr_array  # type: ignore[import-untyped]
     from scipy.sparse.csgraph import breadth_first_order  # type: ignore[import-untyped]
 
@@ -32,7 +32,10 @@ def reached(tail: Any, head: Any, size: int, source: int) -> Bool:
 
 
 def compute_up_to(graph: ComputationGraph, within: Bool) -> Int64:
-    """int64[n]: compute of each node and its ancestors, for nodes of an ancestor-closed set, 0 for others; O(k^2)."""
+    """Return the compute of each node and its ancestors, int64[n]; 0 for nodes outside `within`.
+
+    `within` must contain all ancestors of its nodes. The time is quadratic in its size.
+    """
     nodes = np.flatnonzero(within)
     indptr, indices = graph.predecessors
     row = np.full(graph.n_nodes, -1)

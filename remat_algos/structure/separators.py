@@ -16,10 +16,10 @@ from remat_algos.structure.decompositions import PathDecomposition, TreeDecompos
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeparatorTree:
-    """A tree of all bags: each bag separates a part of the decomposition, and its children separate the pieces.
+    """A tree of all bags. Each bag separates a part of the decomposition, and its children separate the pieces of it.
 
-    Separators are numbered in preorder: s and its descendants are the range s:end[s], so a vertex lies in the part of
-    s if and only if s <= owner < end[s]. The owners of the ends of an edge lie on a path from the root.
+    Separators are numbered in preorder: s and its descendants are the range s:end[s]. So a vertex lies in the part of s
+    if and only if s <= owner < end[s]. The owners of two adjacent vertices lie on one path from the root.
 
     Parameters
     ----------
@@ -27,16 +27,16 @@ class SeparatorTree:
         End of the range of descendants of each separator.
     child_indptr : int64[b + 1]
     children : int32[b - 1]
-        Row s has the separators of the pieces that s leaves, ascending.
+        Row s contains the separators of the pieces that remain without s, ascending.
     owner : int32[n]
         The owner of each vertex: the topmost separator whose bag contains it; -1 for a vertex in no bag.
     own_indptr : int64[b + 1]
     own : int32[n]
-        Row s has the vertices owned by s, ascending.
+        Row s contains the vertices owned by s, ascending.
     n_bags : int32[b]
         Number of bags in the part that each separator splits, including its own.
     bag : int32[b]
-        The bag of the decomposition that each separator stands for.
+        Index in the decomposition of the bag of each separator.
 
     Examples
     --------
@@ -92,7 +92,9 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def balanced(cls, decomposition: TreeDecomposition, n_vertices: int) -> SeparatorTree:
-        """Choose separators that leave pieces of at most half of their part; ties go to the smaller id.
+        """Choose as separators bags whose removal leaves pieces of at most half of the part.
+
+        Ties go to the smaller id.
 
         Parameters
         ----------
@@ -130,8 +132,8 @@ class SeparatorTree:
     def cheapest(cls, decomposition: TreeDecomposition, memory: ArrayLike) -> SeparatorTree:
         """Choose as separator the balanced bag that adds the fewest bytes to the separators above it.
 
-        A bag is balanced if its pieces have at most two thirds of the part. Ties go to the smallest pieces, then to the
-        smaller id.
+        A bag is balanced if each piece that its removal leaves has at most two thirds of the bags of the part. Ties go
+        to the bag with the smallest pieces, then to the smaller id.
 
         Parameters
         ----------
@@ -159,7 +161,7 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def middle(cls, path: PathDecomposition, n_vertices: int) -> SeparatorTree:
-        """Choose the middle bag of each stretch of a path: (lo + hi) // 2 for bags lo to hi.
+        """Choose the middle bag of each interval of a path: bag (lo + hi) // 2 for bags lo to hi.
 
         Parameters
         ----------
@@ -184,7 +186,8 @@ class SeparatorTree:
         [1, 0, 2, 3]
         """
         check_kind(path, PathDecomposition, "path")
-        return cls.balanced(path.tree(), n_vertices)  # ties: the left bag
+        # Ties go to the smaller id, so this is the left one of two middle bags.
+        return cls.balanced(path.tree(), n_vertices)
 
     @classmethod
     def _of(cls, decomposition: TreeDecomposition, memory: Int64) -> SeparatorTree:
@@ -204,7 +207,7 @@ class SeparatorTree:
 
 
 def balanced_separator(decomposition: TreeDecomposition) -> int:
-    """Find a bag whose removal leaves pieces of at most half of the bags (kumar2019, lemma 3); ties: smaller id."""
+    """Find the first bag whose removal leaves pieces of at most half of the bags (kumar2019, lemma 3)."""
     bag = int(balanced_bag(decomposition.parent))
     if bag < 0:
         raise GraphError("the decomposition has no bag; the graph has no vertex")

@@ -24,20 +24,20 @@ from remat_algos.structure.elimination import (
 
 
 def contraction_bound(graph: UndirectedGraph) -> int:
-    """Lower bound on the treewidth: the maximum minimum degree over a sequence of contractions (MMD+).
+    """Return a lower bound on the treewidth: the largest minimum degree over a sequence of contractions (MMD+).
 
-    Each step contracts a vertex of minimum degree into the neighbour with the fewest common neighbours. The contracted
-    graphs are minors, so their treewidth, which is at least their minimum degree, is at most that of the graph. The
-    bound is -1 without vertices.
+    Each step contracts a vertex of minimum degree into the neighbour with the fewest common neighbours. The treewidth
+    of a contracted graph is at least its minimum degree, and at most the treewidth of the original graph, since it is a
+    minor. The bound is -1 if there are no vertices.
     """
     return contraction_width(graph.indptr, graph.indices) if graph.n_vertices else -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """Vertices that can safely be eliminated first, in this order, and the remaining graph with original ids.
+    """The vertices that can safely be eliminated first, in this order, and the remaining graph with the original ids.
 
-    The treewidth is the maximum of `low` and the treewidth of the remaining graph.
+    The treewidth of the whole graph is the maximum of `low` and the treewidth of the remaining graph.
     """
 
     order: Int32
@@ -51,7 +51,7 @@ class Reduction:
 
 
 def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
-    """Eliminate simplicial vertices, and almost simplicial vertices of degree at most the lower bound `low`."""
+    """Eliminate simplicial vertices, and almost simplicial vertices whose degree is at most the lower bound `low`."""
     if low is None:
         low = contraction_bound(graph)
     order, low, vertices, edges = reduce_safely(graph.indptr, graph.indices, low)
@@ -59,7 +59,7 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
 
 
 def minimum_width(graph: UndirectedGraph) -> Elimination:
-    """Find an elimination order of minimum width by dynamic programming over the sets of at most 16 vertices."""
+    """Find an elimination order of minimum width by dynamic programming over vertex sets; at most 16 vertices."""
     n = graph.n_vertices
     if n > tuning.MAX_EXACT:
         raise GraphError(
@@ -81,7 +81,7 @@ class WidthBounds:
         The order with the smallest width.
     lower_bound : int
     stop : Stop
-        How the search ended; PROVEN if the bounds are equal.
+        How the search ended; PROVEN if the width equals the lower bound.
     details : mapping
         `rule` and `seed` of the best order, and the number of `orders` tried.
     """
@@ -124,8 +124,9 @@ def width_bounds(
 ) -> WidthBounds:
     """Bound the treewidth from above by elimination orders, and from below by contraction.
 
-    Each rule is tried first with deterministic ties, then all rules in rotation with `seeds` random ties. An order is
-    abandoned as soon as it cannot improve on the best; the search ends if the bounds are equal.
+    Each rule is tried first with its default ties. Then `seeds` orders with random ties are tried, with the rules in
+    rotation. An order is abandoned as soon as it cannot improve on the best order. The search ends if the bounds are
+    equal.
 
     Parameters
     ----------
@@ -133,21 +134,21 @@ def width_bounds(
     seeds : int
         Number of orders with random ties.
     exact : bool
-        Require the exact treewidth; possible if the bounds are equal, or at most 16 vertices remain after safe
-        reductions.
+        Require the exact treewidth. It can be computed if the bounds are equal, or if at most 16 vertices remain after
+        `reduce`.
     reduced : bool
         Apply `reduce` first; if at most 16 vertices remain, solve them exactly.
     time_limit : float, optional
-        Seconds. If the first order takes longer, its remaining vertices form one bag.
+        Time limit in seconds. If the first order takes longer, its remaining vertices form one bag.
     progress : callable, optional
-        A `Progress` function, called with the completed share of the orders and the smallest width.
+        A `Progress` function, called with the share of the orders that were tried and the smallest width.
     seed : int
-        The i-th random ties use the seed `seed + i`.
+        The i-th order with random ties uses the seed `seed + i`.
 
     Returns
     -------
     WidthBounds
-        After an interrupt, the best result; during the first order, its eliminated vertices and one bag for the rest.
+        After an interrupt, the best result. If the first order was interrupted, its remaining vertices form one bag.
 
     Raises
     ------
@@ -206,11 +207,11 @@ def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
 
 
 Order = tuple[str, int | None]
-"""A rule, and the seed of its random ties."""
+"""A rule, and the seed for random ties, or None for default ties."""
 
 
 class _Search:
-    """Try elimination orders of a graph one after another until the deadline."""
+    """Tries elimination orders of a graph one after another until the deadline."""
 
     def __init__(self, graph: UndirectedGraph, low: int, clock: Clock) -> None:
         self.graph = graph
@@ -218,7 +219,7 @@ class _Search:
         self.clock = clock
         self.best: Elimination | None = None
         self.chosen: Order = ("", None)
-        self.unfinished: Run | None = None  # only the first may be
+        self.unfinished: Run | None = None  # the first order only
 
     def run(self, orders: Sequence[Order]) -> WidthBounds:
         n_tried = 0

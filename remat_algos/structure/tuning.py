@@ -1,19 +1,22 @@
-"""Tuning constants of decompositions and families of lower sets, with the trade-off of each."""
+"""Tuning constants of decompositions and lower-set families; the comment at each says what it trades."""
 
-# Maximum vertices for exact treewidth and pathwidth, O(2^n). Higher: more optima, doubling time and memory.
+# Maximum vertices for exact treewidth and pathwidth, in O(2^n). Higher: more optima; each vertex doubles time and
+# memory.
 MAX_EXACT = 16
-# Vertices up to which path decompositions try elimination; above, only if some boundary has at most this share (1 / 16)
-# of the vertices. Higher: narrower decompositions, more time.
+# Path decompositions of graphs with at most SMALL_GRAPH vertices also try elimination orders. Larger graphs try them
+# only if some order has a boundary of at most 1 / NARROW of the vertices. Higher SMALL_GRAPH: narrower decompositions,
+# more time.
 SMALL_GRAPH, NARROW = 1_000, 16
-# Rounds without improvement before a layout is final. Higher: narrower decompositions, more time.
+# Number of rounds without improvement after which a layout is final. Higher: narrower decompositions, more time.
 IDLE_ROUNDS = 2
-# Entries of an elimination between deadline checks, some hundredths of a second. Higher: less overhead, slower to stop.
+# Entries of an elimination between two checks of the deadline, a few hundredths of a second. Higher: less overhead,
+# later stops.
 FILL_WORK = 4_000_000
-# Vertices and edges contracted per second; a contraction cannot be interrupted. Higher: better lower bounds, overshoots
-# deadlines.
+# Assumed vertices and edges contracted per second; a contraction cannot be interrupted. Higher: better lower bounds,
+# but deadlines are exceeded by more.
 CONTRACTED_A_SECOND = 300_000
 # Default maximum size of the exact family. Higher: larger graphs are solved exactly, more memory.
 CAP = 1_000_000
-# Maximum words of bits: families built whole and then thinned (32 MiB), and any family (1 GiB). Higher: finer families,
-# more memory.
+# WHOLE_WORDS: maximum 64-bit words of a family that is built completely before it is thinned (32 MiB). MAX_WORDS:
+# maximum words of any family (1 GiB). Higher: finer families, more memory.
 WHOLE_WORDS, MAX_WORDS = 2**22, 2**27
