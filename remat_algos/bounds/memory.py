@@ -91,7 +91,6 @@ def lowest_order_with_copies(graph: ComputationGraph) -> tuple[int, Int64]:
 
 
 def _lowest_with_copies(graph: ComputationGraph) -> Int64:
-    """Return the minimum peak, followed by the order."""
     own, pinned = _own_bytes(graph), np.zeros(graph.n_nodes, np.int64)
     np.add.at(pinned, graph.producer, np.where(graph.output, graph.memory, 0))
     order = np.flatnonzero(graph.needed)

@@ -266,7 +266,6 @@ class _Program:
                 self.begin[w] = np.minimum(begin, int(graph.compute[self.past[w]].sum() - graph.compute[v]))
 
     def _fix(self) -> None:
-        """Fix the variables that are equal in all schedules."""
         graph, state, producer, at = self.graph, self.state, self.graph.producer, self.variables
         state[[ZERO, ONE]] = ZERO, ONE
         for runs in at.runs.values():
@@ -345,7 +344,6 @@ class _Program:
                 return True
 
     def _slack(self, w: int) -> int:
-        """Return the limit minus the workspace at a moment and the bytes of the values that must be live."""
         forced = self.graph.memory[self.state[self.variables.live[w]] == 1]
         return self.limit - int(self.graph.workspace[self.moments[w]]) - int(forced.sum())
 

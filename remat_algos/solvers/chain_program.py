@@ -152,7 +152,6 @@ def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], 
 
 
 def _edges(graph: ComputationGraph, inside: Bool) -> tuple[Int32, Int32]:
-    """Return the readers and the sources of the edges between covered nodes."""
     indptr, source = graph.predecessors
     reader = row_of(indptr, np.int32)
     within = np.append(inside[:-1], np.zeros(graph.n_nodes - inside.size + 1, bool))
@@ -380,7 +379,6 @@ class ChainProgram:
         return None if rows is None else self.point(rows)
 
     def frontier(self) -> list[Point]:
-        """Return the chains on the Pareto frontier of cost and peak, by rising peak."""
         if self.steps.size < 2:
             return [Point(0, 0, [])]
         points = self._between_budgets() if self.steps.stored_all else self._one_by_one()

@@ -132,7 +132,6 @@ class ChainStages:
 
     @property
     def is_narrow(self) -> bool:
-        """True if at most one value passes each cut."""
         return bool((np.bincount(self.state_stage) <= 1).all())
 
     def joined(self, count: int) -> "ChainStages":
@@ -178,16 +177,13 @@ class ChainStages:
 
     @property
     def upper(self) -> StageMemory:
-        """Upper estimate of the bytes of each stage."""
         return _memory(self, upper=True)
 
     @property
     def lower(self) -> StageMemory:
-        """Lower estimate of the bytes of each stage."""
         return _memory(self, upper=False)
 
     def schedule(self, operations: Operations) -> Schedule:
-        """Return the schedule that executes a sequence of operations."""
         return emit(self.graph, np.concatenate([[], *self._runs(operations)]).astype(np.int32))
 
     def _runs(self, operations: Operations) -> Iterator[Int64]:
@@ -495,7 +491,6 @@ class _Profile:
         return _maxima(live, stages.stage, member[stages.nodes], len(stages))
 
     def swept(self, member: Bool, kept: Bool, input_size: Int64) -> tuple[Int64, Int64]:
-        """Return `forward` without and with the bytes of the input."""
         return self.forward(member, kept), self.forward(member, kept, input_size)
 
     def backward(self, saved: Bool, input_size: Int64) -> tuple[Int64, Int64]:
@@ -522,7 +517,6 @@ class _Profile:
 
 
 def _flags(count: int, *members: Int32 | Int64) -> Bool:
-    """Mark the positions of all members, bool[count]."""
     flags = np.zeros(count, bool)
     for each in members:
         flags[each] = True

@@ -204,7 +204,6 @@ def chain_candidates(
 
 
 def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
-    """Return the rank of an evaluated candidate; `WORST` if it violates a mark."""
     return WORST if candidate.simulation is None else rank(candidate.figures, limit)
 
 
@@ -274,17 +273,14 @@ def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> N
 
 
 def geometric(low: int, high: int, count: int) -> list[int]:
-    """Return at most `count` budgets in geometric progression from `low` to `high`."""
     return np.unique(np.geomspace(max(1, low), max(1, low, high), count).astype(np.int64)).clip(low).tolist()
 
 
 def memory_centric_budgets(low: int, high: int) -> list[int]:
-    """Return the formula budgets for memory-centric chains, ascending."""
     return sorted({min(high, int(low * times)) for times in tuning.MEMORY_CENTRIC})
 
 
 def formula_bytes(budget: int | str) -> int:
-    """Convert a formula budget, a number or an amount such as "2.1GB", to bytes."""
     try:
         amount = Budget.of(budget)
     except (TypeError, ValueError) as error:

@@ -94,7 +94,6 @@ class Part:
         return emit(graph, runs)
 
     def one_pass(self) -> Schedule:
-        """Return the schedule that runs every node once."""
         return self.completed(np.arange(self.nodes.size, dtype=np.int32))
 
 

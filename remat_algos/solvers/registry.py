@@ -99,7 +99,6 @@ class Task:
 
     @property
     def goal(self) -> int | None:
-        """Compute at which a search may stop; None if there is no bound."""
         return None if self.bound is None else self.bound + self.slack
 
     def __post_init__(self) -> None:
@@ -201,7 +200,6 @@ class Solver(Registered):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Name, paper and summary."""
         return self.name, self.paper, self.summary
 
     @property
@@ -238,7 +236,6 @@ class Solver(Registered):
                 )
 
     def candidates(self, graph: ComputationGraph, task: Task, clock: Clock, options: Mapping[str, Any]) -> Stream:
-        """Start the solver after `check_options`."""
         self.check_options(options)
         stream = self.function(graph, task, clock, **options)
         if not isinstance(stream, Iterator):

@@ -112,12 +112,9 @@ class TreeDecomposition(Bags):
     @classmethod
     @checked_arguments
     def from_bags(cls, bags: Iterable[Iterable[int]], edges: Iterable[tuple[int, int]]) -> TreeDecomposition:
-        """Return the tree with these bags; edges are pairs of indices into the list of bags, and bag 0 is the root.
+        """Return the tree with these bags and edges; bag 0 is the root.
 
-        Raises
-        ------
-        GraphError
-            If the edges do not form a tree of all bags.
+        Edges are pairs of indices into the list of bags; GraphError if they do not form a tree of all bags.
 
         Examples
         --------
@@ -154,12 +151,7 @@ class TreeDecomposition(Bags):
         """Check the three conditions of a tree decomposition of the graph.
 
         (i) Each vertex is in a bag. (ii) For each edge, some bag contains both of its vertices. (iii) The bags that
-        contain a vertex are connected in the tree.
-
-        Raises
-        ------
-        GraphError
-            If a condition is violated, or a vertex is unknown. The message names the condition and the vertex.
+        contain a vertex are connected in the tree. GraphError names a violated condition, or an unknown vertex.
 
         References
         ----------
@@ -211,7 +203,6 @@ class TreeDecomposition(Bags):
 
 
 def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
-    """Return the parent of each bag, int32[b], with bag 0 as the root; GraphError if the edges do not form a tree."""
     pairs = [as_list(edge, f"edges[{k}]", as_whole_number) for k, edge in enumerate(edges)]
     if any(len(pair) != 2 for pair in pairs):
         raise GraphError("the edges of the tree are not pairs of places in the list of bags; give [(0, 1), ...]")
@@ -307,12 +298,7 @@ class PathDecomposition(Bags):
         """Return the bags of a layout: each vertex, with the vertices before it that have a neighbour at or after it.
 
         Bags that are subsets of a neighbouring bag are removed. The width is the vertex separation of the layout: the
-        maximum number of placed vertices with unplaced neighbours.
-
-        Raises
-        ------
-        GraphError
-            If the layout is not a permutation of the vertices.
+        maximum number of placed vertices with unplaced neighbours. GraphError if the layout is not a permutation.
         """
         return cls.from_spans(*kernel.layout_spans(graph.indptr, graph.indices, _checked(graph, layout)))
 
@@ -347,7 +333,7 @@ class PathDecomposition(Bags):
     def spans(self, n_vertices: int) -> tuple[Int64, Int64]:
         """Return the first and the last bag of each vertex, int64[n] each; -1 for a vertex in no bag.
 
-        Raise GraphError if a bag contains a vertex that is not below `n_vertices`.
+        GraphError if a bag contains a vertex that is not below `n_vertices`.
         """
         if n_vertices < 0:
             raise GraphError("n_vertices is {n_vertices}; give 0 or more", n_vertices=n_vertices)
@@ -401,7 +387,6 @@ def greedy_layout(
 def _best(
     graph: UndirectedGraph, orders: Iterable[Int32], best: tuple[Int32, int], look: Callable[[], None] | None
 ) -> tuple[Int32, int]:
-    """Improve each order; return the best of these and `best`, with its largest boundary."""
     return min([best, *(_improved(graph, order, look) for order in orders)], key=lambda layout: layout[1])
 
 

@@ -55,13 +55,7 @@ class UndirectedGraph:
     @classmethod
     @checked_arguments
     def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]] | ArrayLike) -> "UndirectedGraph":
-        """Make a graph from pairs of vertices in either order; loops and duplicates are dropped.
-
-        Raises
-        ------
-        GraphError
-            If a vertex is unknown.
-        """
+        """Make a graph from pairs of vertices, without loops and duplicates; GraphError if a vertex is unknown."""
         pairs = checked_pairs(edges)
         n_vertices = whole(n_vertices, "n_vertices")
         if n_vertices < 0:
@@ -317,7 +311,6 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """True if all vertices are eliminated."""
         return self.state == kernel.DONE
 
     def elimination(self) -> Elimination:

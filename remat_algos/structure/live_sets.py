@@ -42,17 +42,14 @@ class LiveSetGraph:
 
     @cached_property
     def reads(self) -> list[list[int]]:
-        """The values that each node reads."""
         return [self.read_indices[begin:end].tolist() for begin, end in pairwise(self.read_indptr.tolist())]
 
     @cached_property
     def values(self) -> list[range]:
-        """The values that each node computes."""
         return [range(*ends) for ends in pairwise(self.value_indptr.tolist())]
 
     @cached_property
     def ancestors(self) -> list[set[int]]:
-        """The ancestors of each node."""
         ancestors, producer = list[set[int]](), row_of(self.value_indptr)
         for reads in self.reads:
             direct = set(producer[reads].tolist())
@@ -60,7 +57,6 @@ class LiveSetGraph:
         return ancestors
 
     def start(self, limit: int, ceiling: int, *, lowest: bool = False) -> Any:
-        """Return a new search kernel, a `LiveSetSearch`."""
         from remat_algos.kernels.live_sets import LiveSetSearch
 
         arrays = GraphArrays(

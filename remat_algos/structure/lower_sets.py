@@ -170,12 +170,9 @@ class LowerSets:
 
     @checked_arguments
     def terms(self, graph: ComputationGraph) -> Int64:
-        """Return the terms of formula (2), one row per block.
+        """Return the terms of formula (2), int64[k, 4], one row per block.
 
-        Returns
-        -------
-        int64[k, 4]
-            (i) M(U_(i-1)), (ii) 2 M(V_i), (iii) M(d+(L_i) - L_i), (iv) M(d-(d+(L_i)) - L_i).
+        The columns are M(U_(i-1)), 2 M(V_i), M(d+(L_i) - L_i) and M(d-(d+(L_i)) - L_i).
 
         References
         ----------
@@ -489,7 +486,6 @@ def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> ND
 
 
 def _beginnings(lengths: Int64, n: int) -> NDArray[np.uint64]:
-    """Return the prefixes of n positions with these lengths, as rows of bits."""
     members = np.arange(max(1, -(-n // 64)) * 64) < lengths[:, None]
     return np.packbits(members, axis=1, bitorder="little").view(np.uint64)
 
@@ -510,7 +506,6 @@ def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
 
 
 def _by_size(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the distinct rows, sorted by size, then by their words."""
     size = np.bitwise_count(words).sum(axis=1)
     order = np.lexsort((*words.T, size))
     rows = words[order]

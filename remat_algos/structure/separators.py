@@ -94,23 +94,8 @@ class SeparatorTree:
     def balanced(cls, decomposition: TreeDecomposition, n_vertices: int) -> SeparatorTree:
         """Choose as separators bags whose removal leaves pieces of at most half of the part.
 
-        Ties go to the smaller id.
-
-        Parameters
-        ----------
-        decomposition : TreeDecomposition
-        n_vertices : int
-            Number of vertices in the graph: greater than any vertex of a bag.
-
-        Returns
-        -------
-        SeparatorTree
-            Its depth is at most floor(log2(b)) + 1.
-
-        Raises
-        ------
-        GraphError
-            If a bag contains an unknown vertex.
+        Ties go to the smaller id. The depth of the tree is at most floor(log2(b)) + 1. `n_vertices` is the number of
+        vertices in the graph; GraphError if a bag contains a vertex that is not below it.
 
         References
         ----------
@@ -133,18 +118,8 @@ class SeparatorTree:
         """Choose as separator the balanced bag that adds the fewest bytes to the separators above it.
 
         A bag is balanced if each piece that its removal leaves has at most two thirds of the bags of the part. Ties go
-        to the bag with the smallest pieces, then to the smaller id.
-
-        Parameters
-        ----------
-        decomposition : TreeDecomposition
-        memory : int64[n]
-            Bytes of each vertex of the graph.
-
-        Raises
-        ------
-        GraphError
-            If a bag contains an unknown vertex, or a size is negative.
+        to the bag with the smallest pieces, then to the smaller id. `memory`, int64[n], is the number of bytes of each
+        vertex. GraphError if a bag contains a vertex that is not below n, or a size is negative.
 
         Examples
         --------
@@ -163,21 +138,8 @@ class SeparatorTree:
     def middle(cls, path: PathDecomposition, n_vertices: int) -> SeparatorTree:
         """Choose the middle bag of each interval of a path: bag (lo + hi) // 2 for bags lo to hi.
 
-        Parameters
-        ----------
-        path : PathDecomposition
-        n_vertices : int
-            Number of vertices in the graph: greater than any vertex of a bag.
-
-        Returns
-        -------
-        SeparatorTree
-            Its separators have at most two children, left first.
-
-        Raises
-        ------
-        GraphError
-            If a bag contains an unknown vertex.
+        Each separator has at most two children, the left one first. `n_vertices` is the number of vertices in the
+        graph; GraphError if a bag contains a vertex that is not below it.
 
         Examples
         --------

@@ -102,7 +102,7 @@ class WidthBounds:
 
     @property
     def width(self) -> int:
-        """The smallest width."""
+        """The smallest width that was reached."""
         return self.elimination.width
 
     @property

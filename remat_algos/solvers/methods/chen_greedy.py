@@ -208,7 +208,6 @@ class Walk:
         self.reached = reached[self.places]
 
     def segmentation(self, budget: float) -> Segmentation:
-        """Run algorithm 3 with one budget."""
         whole = min(math.floor(budget), self.total)
         cuts, memory, largest, smallest = greedy_cuts(self.reached, self.places, self.memory, whole)
         return Segmentation(budget, cuts, self.kept + memory, largest, smallest)
@@ -249,7 +248,6 @@ def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[
 
 
 def _rising(walk: Walk) -> Iterator[Segmentation]:
-    """Yield all distinct segmentations, by rising budget."""
     segmentation = walk.segmentation(0)
     yield segmentation
     while segmentation.cuts:

@@ -195,7 +195,6 @@ class FeatureMaps:
 
 
 def lists(indptr: Int64, indices: Int32) -> list[list[int]]:
-    """Return the rows of a sparse matrix (CSR) as lists."""
     entries = indices.tolist()
     return [entries[begin:end] for begin, end in pairwise(indptr.tolist())]
 
@@ -302,7 +301,6 @@ class _FrontierGroups:
         return v
 
     def _join(self, v: int) -> int:
-        """Add a node to the frontier."""
         self.members[v] = [v]
         self.gain[v] = -sum(self.memory[x] for x in self.values[v] if self.has_reader[x])
         for x in self.reads[v]:

@@ -103,7 +103,6 @@ def _selected(states: States, strategy: str | None, budget: int | None) -> list[
 
 
 def _rows(states: States, strategy: str, budget: int) -> list[int]:
-    """Return the rows of the best chain for which formula (2) is within a budget."""
     within = [state for state in states[-1] if state[2] <= budget]
     order = {
         "time": lambda state: (state[0], state[2], state[1]),

@@ -94,7 +94,6 @@ class _Walks:
         clock.stage(1, "walks", part=0)
 
     def new(self, schedule: Schedule, details: Details) -> Iterator[Candidate]:
-        """Yield a schedule as a candidate, unless it has been yielded before."""
         key = _key(schedule)
         if key not in self.figures:
             candidate = evaluated(self.graph, schedule, details)
@@ -113,7 +112,6 @@ class _Walks:
             yield from _LimitSweep(self, start, blocks, recorded).candidates()
 
     def begin_sweep(self, n_walks: int) -> None:
-        """Begin a progress stage of at most `n_walks` walks."""
         self.clock.stage(n_walks, "walks", part=1 / max(1, self.sweeps))
         self.sweeps -= 1
 

@@ -228,7 +228,6 @@ class _Searches:
         return again if again.proven else replace(again, key=max(result.key, again.key))
 
     def _potentials(self, limit: int) -> list[MomentPotential]:
-        """Compute the potentials for a limit; return an empty list at the deadline."""
         try:
             return moment_potentials(self.arrays, limit, tuning.MAX_POTENTIALS, self.clock.check)
         except OutOfTime:
@@ -237,7 +236,6 @@ class _Searches:
     def _run(
         self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
     ) -> _SearchEnd:
-        """Run the search of the kernel in portions, and report progress after each."""
         # Report at most half of the remaining progress, since another search follows if this one proves nothing.
         self.clock.stage(max_states, "states", part=0.5)
         search = self.arrays.start(limit, ceiling, lowest=lowest)

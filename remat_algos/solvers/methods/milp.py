@@ -164,7 +164,6 @@ class _Programs:
         return evaluated(self.graph, emit(self.graph, self.program.order(result.x)))
 
     def _seconds(self) -> float | None:
-        """Return the time left; raise OutOfTime after the deadline."""
         self.clock.check()
         return self.clock.left
 

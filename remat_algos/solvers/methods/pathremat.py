@@ -39,7 +39,6 @@ def pathremat(
     """
 
     def trees(part: Part) -> Iterator[Tree]:
-        """Yield one separator tree, made of the middle bags of a path decomposition."""
         layout = greedy_layout(part.undirected, np.random.default_rng(task.seed), look=clock.check)
         if separation(part.undirected, layout) > tuning.MAX_WIDTH:
             yield None, {}

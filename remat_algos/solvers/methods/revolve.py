@@ -136,11 +136,9 @@ class UnitChain:
         return len(self.stages)
 
     def checkpoints(self, limit: int) -> int:
-        """Return the number of checkpoints that fit in a limit; 0 if not even the first value of the chain fits."""
         return min(max(0, limit - self.beside) // self.size, len(self) - 1)
 
     def compute(self, checkpoints: int) -> int:
-        """Return the minimum compute with this number of checkpoints, including one pass."""
         extra = forward_runs(len(self), checkpoints) - (len(self) - 1)
         return self.stages.graph.needed_compute + extra * self.cost
 

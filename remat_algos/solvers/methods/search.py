@@ -112,7 +112,6 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
 def _run(
     graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float = 1.0, run: int = 0
 ) -> Iterator[Candidate]:
-    """Yield the candidates of one run of the search, in the share `part` of the remaining time."""
     searches = _LimitSearch(graph, task, clock, max_moves, part=part)
     yield replace(searches.first_candidate, run=run)
     if not graph.needed.any():

@@ -36,7 +36,6 @@ def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Cand
 
 
 def _limits(graph: ComputationGraph) -> list[int]:
-    """Return limits for a whole frontier, from the lower bound up to the peak without recomputation."""
     low, high = least_peak_bound(graph)[0], baseline(graph).peak_memory
     return sorted({low + (high - low) * i // tuning.CURVE_LIMITS for i in range(tuning.CURVE_LIMITS)}, reverse=True)
 
@@ -74,7 +73,6 @@ def _between(graph: ComputationGraph, limit: int, bound: LowerBound, clock: Cloc
 
 
 def _counts(graph: ComputationGraph, again: Int32 | None = None) -> Int64:
-    """Return mirror counts, int64[n]: 1 for the nodes in `again`, else 0."""
     counts = np.zeros(graph.n_nodes, np.int64)
     if again is not None:
         counts[again] = 1
