@@ -22,7 +22,7 @@ import lazy_loader as _lazy_loader
 from remat_algos import hooks as _hooks
 from remat_algos.forks import wait_at_forks as _wait_at_forks
 
-# Not imported from `typing`, which would slow down the import of this package.
+# Defined here, since importing it from `typing` would slow down the import of this package.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable as _Callable
@@ -32,12 +32,12 @@ __version__ = "0.1.0"
 
 _get, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
 
-# These functions also accept a path or model:NAME instead of a graph. The graph is read here, because inner packages
-# such as `plan` do not import the file formats.
+# These functions also accept a path or model:NAME instead of a graph. This module reads the graph, because inner
+# packages such as `plan` do not import the file formats.
 _READING = ("differentiate", "encode", "solve", "plan_policy", "compare", "frontier", "verify", "simulate", "what_if")
 
-# A checkout has its kernels next to this package, not inside it. In the root of a checkout, Python imports this copy
-# instead of an installed package, so the kernels must be found from here.
+# A checkout contains its kernels next to this package instead of inside it. In the root of a checkout, Python imports
+# this copy rather than an installed package, so the kernels must be found from here.
 _root = _os.path.dirname(_os.path.dirname(_os.path.realpath(__file__)))
 if all(map(_os.path.exists, (f"{_root}/kernels/__init__.py", f"{_root}/setup.py"))):
     __path__.append(_root)
@@ -50,7 +50,7 @@ def _html(subject: object) -> str | None:
 
 
 def _reading(function: _Callable[..., _Any]) -> _Callable[..., _Any]:
-    """Let a function that takes a graph also take the path of its file."""
+    """Wrap a function of a graph so that it also accepts the path of the graph's file."""
 
     @_functools.wraps(function)
     def read_first(graph: _Any, *arguments: _Any, **options: _Any) -> _Any:
@@ -58,7 +58,7 @@ def _reading(function: _Callable[..., _Any]) -> _Callable[..., _Any]:
             graph = _importlib.import_module(f"{__name__}.formats.graph_files").read_graph(graph)
         return function(graph, *arguments, **options)
 
-    read_first.__module__ = __name__  # where pickle finds it
+    read_first.__module__ = __name__  # so that pickle finds it
     return read_first
 
 

@@ -1,4 +1,4 @@
-"""The command `remat`, and `python -m remat_algos`."""
+"""The entry point of the command `remat` and of `python -m remat_algos`."""
 
 import time
 
@@ -8,12 +8,12 @@ STARTED = time.monotonic()
 
 
 def start() -> int:
-    """Run the command line of this process; returns its exit code."""
+    """Run the command line of this process, and return its exit code."""
     return interruptible(_main)
 
 
 def _main() -> int:
-    from remat_algos.cli.main import main  # takes a while
+    from remat_algos.cli.main import main  # a slow import
 
     return main(started=STARTED)
 

@@ -1,4 +1,4 @@
-"""Check arguments of public functions by their annotations; functions themselves check ranges and known texts."""
+"""Check arguments of public functions against their annotations; the functions themselves check ranges and choices."""
 
 import dataclasses
 import functools
@@ -20,7 +20,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Subject = TypeVar("Subject")
 Check = Callable[[Any, str], Any]
-"""Returns the argument, converted if necessary; raises a TypeError that names the parameter."""
+"""A function of an argument and its name: it returns the argument, converted if necessary, or raises a TypeError."""
 
 SOURCES = {
     "Allocation": "pack(Buffers.of(simulation)) returns one",
@@ -45,14 +45,14 @@ SOURCES = {
     "UndirectedGraph": "UndirectedGraph.of(graph) makes one",
     "Validation": "validate(graph, plan) returns one",
 }
-"""The call that returns an instance of a class."""
+"""For each class, the call that returns an instance of it."""
 
 
 def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Check the types of a function's arguments before it runs; whole numbers of any type become int."""
+    """Check the types of a function's arguments before each call; whole numbers of any type become int."""
     checks: list[tuple[int, str, Check]] = []
     by_name: dict[str, Check] = {}
-    # `call` gets the globals of `function` below, so it finds names of this module only in its closure.
+    # `call` runs with the globals of `function`, so it reaches names of this module only through its closure.
     complete, complete_checks = False, _complete_checks
 
     def call(*arguments: Any, **options: Any) -> Any:
@@ -75,7 +75,7 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
 
 
 def takes(of: Callable[Parameters, Subject]) -> Callable[[Callable[[Subject], Result]], Callable[Parameters, Result]]:
-    """Decorate `function(subject)` to take the arguments of `of` and pass on the subject that `of` returns."""
+    """Decorate `function(subject)` so that it takes the arguments of `of`, whose result becomes the subject."""
 
     def decorate(function: Callable[[Subject], Result]) -> Callable[Parameters, Result]:
         signature = inspect.signature(of).replace(return_annotation=inspect.signature(function).return_annotation)
@@ -104,7 +104,7 @@ def takes(of: Callable[Parameters, Subject]) -> Callable[[Callable[[Subject], Re
 
 
 def check_fields(instance: Any) -> None:
-    """Check the fields of a dataclass against their annotations, in `__post_init__`; defaults are not checked."""
+    """Check the fields of a dataclass against their annotations, in `__post_init__`; default values are not checked."""
     for what, default, check in _checks_of_fields(type(instance)):  # type: ignore[arg-type]  # classes are hashable
         argument = getattr(instance, what)
         if argument is not default:
@@ -119,7 +119,7 @@ def _checks_of_fields(kind: type) -> list[tuple[str, Any, Check]]:
 
 
 def _hints(subject: Any) -> dict[str, Any]:
-    """Return the annotations of a function or class; Any for types that are imported only for type checkers."""
+    """Return the annotations of a function or class; names that only type checkers import become Any."""
     names: dict[str, Any] = {}
     while True:
         try:
@@ -131,7 +131,7 @@ def _hints(subject: Any) -> dict[str, Any]:
 def _complete_checks(
     function: Callable[..., Any], checks: list[tuple[int, str, Check]], by_name: dict[str, Check]
 ) -> bool:
-    """Fill in the checks of a function, by position and by name, from its annotations."""
+    """Add the checks of a function's parameters, by position and by name."""
     hints = _hints(function)
     for i, parameter in enumerate(inspect.signature(function).parameters.values()):
         check = check_of(hints.get(parameter.name, Any), parameter.default)
@@ -145,7 +145,7 @@ def _complete_checks(
 
 
 def check_of(hint: Any, default: Any = None) -> Check | None:
-    """Return the check for an annotation; None if arguments with it are not checked, as with most unions."""
+    """Return the check for an annotation; None if its arguments are not checked, as for most unions."""
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType] if union else [hint]
     if set(kinds) == {str, os.PathLike[str]}:
@@ -187,7 +187,7 @@ def _check_of_one(kind: Any, default: Any) -> Check | None:
 
 
 def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> Result:
-    """Return the argument if it is an instance of one of these classes, else raise a TypeError that names them."""
+    """Return the argument if it is an instance of one of these classes; otherwise raise a TypeError that names them."""
     if isinstance(argument, (kind, *others)):
         return argument  # type: ignore[return-value]  # the caller distinguishes the classes
     *some, last = (_with_article(each.__name__) for each in (kind, *others))
@@ -218,14 +218,14 @@ def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> R
 
 
 def as_flag(argument: Any, what: str) -> bool:
-    """Return True, False, 1 or 0 as bool."""
+    """Return True, False, 1 or 0 as a bool."""
     if isinstance(argument, bool | np.bool_) or (isinstance(argument, Real) and argument in (0, 1)):
         return bool(argument)
     raise ArgumentTypeError("{what!w} is {argument!r}; give True or False", what=what, argument=argument)
 
 
 def as_whole_number(argument: Any, what: str) -> int:
-    """Return a whole number of any type, such as `np.float32(3)`, as int; ValueError for other numbers."""
+    """Return a whole number of any type, such as `np.float32(3)`, as an int; ValueError for other numbers."""
     number: Any = None if isinstance(argument, bool) else argument
     try:
         return operator.index(number)
@@ -237,7 +237,7 @@ def as_whole_number(argument: Any, what: str) -> int:
 
 
 def as_seed(argument: Any) -> int:
-    """Return a seed of random choices: a whole number, 0 or more and below 2**63."""
+    """Return a random seed as an int: a whole number, 0 or more and below 2**63."""
     seed = as_whole_number(argument, "seed")
     if not 0 <= seed < ABSURD:
         raise about(
@@ -275,7 +275,7 @@ def check_callable(argument: Any, what: str) -> Any:
 
 
 def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bool = False) -> list[Any]:
-    """Return the checked entries of an iterable; with `letters` a string is accepted, as a list of its characters."""
+    """Return the checked entries of an iterable as a list; with `letters` a string is split into its characters."""
     if isinstance(argument, str) and not letters:
         raise ArgumentTypeError(
             "{what!w} is {argument!r}; give a list, such as {example!r}",

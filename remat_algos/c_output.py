@@ -11,26 +11,26 @@ from typing import Any
 
 from remat_algos.forks import release_after_fork
 
-# HiGHS prints such lines regardless of its options.
+# HiGHS prints lines that begin with this, regardless of its options.
 DEBUG_LINE = b"HighsMipSolverData::"
 
 
 class _Diversion:
-    """Replacement of C's `stdout` while threads are inside HiGHS, and the number of these threads.
+    """The state of the diversion of C's `stdout` to a file, while threads are inside HiGHS.
 
-    Only C's own `stdout` is replaced: Python's output and that of child processes still goes to file descriptor 1.
+    Only C's own `stdout` is diverted: the output of Python and of child processes still goes to file descriptor 1.
     """
 
     lock = threading.Lock()
     users = 0
     usual: int | None = None  # C's original `stdout`
-    # An unnamed file. It is never closed, since another thread may be about to print to it.
+    # The C stream of an unnamed file. It is never closed, since another thread may be about to print to it.
     stream: int | None = None
 
 
 @contextmanager
 def without_debug_lines() -> Iterator[None]:
-    """Keep HiGHS' debugging lines (C's `puts`) out of standard output, where a command may print JSON."""
+    """Keep debugging lines of HiGHS (C's `puts`) out of standard output, where a command may print JSON."""
     state, c = _Diversion, c_library()
     if c is None:
         yield
@@ -49,7 +49,7 @@ def without_debug_lines() -> Iterator[None]:
 
 
 def _in_child() -> None:
-    """Restore C's `stdout` in a child that was forked while threads were inside HiGHS; the file is the parent's."""
+    """Restore C's `stdout` in a child that was forked while threads were inside HiGHS; the parent keeps the file."""
     state, c = _Diversion, c_library()
     if state.usual is not None and c is not None:
         c[1].value = state.usual
@@ -77,7 +77,7 @@ def c_library() -> tuple[Any, Any] | None:
 
 def _divert(state: type[_Diversion], library: Any, stdout: Any) -> None:
     state.stream = state.stream or library.tmpfile()
-    # Without room for a temporary file the debugging lines are printed.
+    # If no temporary file can be created, the debugging lines are printed.
     if state.stream is not None:
         state.usual, stdout.value = stdout.value, state.stream
 

@@ -1,4 +1,4 @@
-"""The folder in which results are cached between processes."""
+"""The folder for results that are cached between processes."""
 
 import functools
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cache_place() -> Path:
-    """Path of the cache: REMAT_CACHE_DIR or the user's cache folder; RuntimeError without a home directory."""
+    """Return the path of the cache, REMAT_CACHE_DIR or the user's cache folder; RuntimeError without a home folder."""
     caches = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
     return Path(
         os.environ.get("REMAT_CACHE_DIR")
@@ -19,9 +19,10 @@ def cache_place() -> Path:
 
 @functools.cache
 def cache_folder(name: str, content: str) -> Path | None:
-    """Return a folder of the cache, created if missing; if others can write to it, warn that `content` is not kept.
+    """Return a private folder of the cache, created if missing.
 
-    There is no fallback to a temporary folder, since another user could create one of that name first.
+    If other users can write to it, warn that `content` is not cached, and return None. No temporary folder replaces it,
+    since another user could create one with that name first.
     """
     try:
         folder = cache_place() / name
@@ -41,5 +42,5 @@ def cache_folder(name: str, content: str) -> Path | None:
 
 
 def is_private(status: os.stat_result) -> bool:
-    """True if only this user can write to a file or folder; always True on Windows, where modes do not tell."""
+    """Return True if only this user can write to a file or folder; always True on Windows, which has no such modes."""
     return not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o022)

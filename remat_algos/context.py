@@ -1,4 +1,4 @@
-"""The context of a running search: its deadline, the progress callback, and how it ended."""
+"""The context of a running search: its deadline, its progress callback, and how it ended."""
 
 import math
 import os
@@ -17,20 +17,21 @@ from remat_algos.errors import ArgumentError, about
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[int, int, str], None]
-"""A function called as `progress(done, 1000, text)`: thousandths of the planned work, and the current work in words.
+"""A function called as `progress(done, 1000, text)`; `done` is in thousandths of the planned work.
 
-`done` never falls and is 1000 at the end, unless the user stops the run. It measures planned work, not time; work that
-proves unnecessary counts as done. The text may end with the current results, " · best ..." and " · bound ...". The
-function is called when an argument changes, by one thread at a time, not always the main thread.
+`done` never decreases, and reaches 1000 unless the user stops the run. It measures planned work, not time; work that
+proves unnecessary counts as done. `text` describes the current work, and may end with the current results, " · best
+..." and " · bound ...". The function is called when an argument changes, from one thread at a time, which is not always
+the main thread.
 """
 WHOLE = 1000
-"""The total of a progress callback."""
+"""The value of `done` at the end of a search."""
 
-SHORTEST = 0.1  # minimum seconds of search
+SHORTEST = 0.1  # minimum seconds per search
 WRITING = 0.3
-"""Time reserved for printing and writing, relative to that of start-up and reading.
+"""Time reserved for printing and writing, as a share of the time for start-up and reading.
 
-Measured: 0.26 to 0.29 for graphs of 100,000 nodes or more.
+Measured shares: 0.26 to 0.29 for graphs of 100,000 nodes or more.
 """
 
 
@@ -43,7 +44,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Stop(Enum):
-    """How a search ended; `a | b` is the one of the two that is listed later."""
+    """How a search ended; `a | b` is whichever of the two is listed later."""
 
     DONE = "done"
     PROVEN = "proven"
@@ -65,14 +66,14 @@ class Stop(Enum):
 
     @property
     def reason(self) -> str:
-        """The reason why the search stopped, in words; empty if nothing was left out."""
+        """The reason why the search stopped early, in words; empty if the search is complete."""
         return "" if self.complete else "time limit reached" if self is Stop.DEADLINE else self.value
 
     def record(self) -> dict[str, Any]:
         return {"complete": self.complete}
 
     def pass_on(self) -> None:
-        """Raise the exception that ended a search with this, if one did."""
+        """Raise the exception that belongs to this end of a search, if there is one."""
         if self is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if self is Stop.OUT_OF_MEMORY:
@@ -93,9 +94,9 @@ class _Ending:
 
 @contextmanager
 def until_stopped(*, memory: bool = False) -> Iterator[_Ending]:
-    """Run a block until it ends, a deadline passes or the user interrupts; with `memory`, also until memory runs out.
+    """Run a block until it ends, the deadline passes or the user interrupts; with `memory`, also until memory runs out.
 
-    The attribute `stop` of the context says how the block ended. Results of the block so far stay with the caller.
+    The attribute `stop` of the context says how the block ended. The caller keeps the results that the block reached.
     """
     ending = _Ending()
     try:
@@ -112,7 +113,7 @@ def until_stopped(*, memory: bool = False) -> Iterator[_Ending]:
 
 @contextmanager
 def interrupted_as(message: str) -> Iterator[None]:
-    """Raise a KeyboardInterrupt as Interrupted with this message."""
+    """Raise Interrupted with this message instead of KeyboardInterrupt."""
     try:
         yield
     except Interrupted:
@@ -127,7 +128,7 @@ def n_cores() -> int:
 
 
 def use_cores(most: int) -> None:
-    """Limit the number of cores that searches of this process use; schedules do not depend on it."""
+    """Limit the number of cores that searches in this process use; the schedules do not depend on it."""
     global _core_limit
     _core_limit = most
 
@@ -136,7 +137,7 @@ _core_limit = 2**31
 
 
 class Stopwatch:
-    """CPU time of this thread and wall-clock time, in seconds since the stopwatch was created."""
+    """CPU time of the thread and wall-clock time, in seconds since the stopwatch was created."""
 
     __slots__ = ("_begun",)
 
@@ -153,15 +154,15 @@ class Stopwatch:
 
 
 class _Stages:
-    """The current stage of a search as a share of the whole, and the last call of its progress callback."""
+    """The current stage of a search, as a share of the whole search, and the latest call of its progress callback."""
 
     __slots__ = ("begin", "begun", "count", "done", "end", "lock", "name", "report", "reported")
 
     def __init__(self, report: Progress | None) -> None:
         self.report = report
         self.lock = threading.Lock()
-        self.begun = False  # True after the first stage
-        self.begin, self.end = 0.0, 0.0  # shares of the whole
+        self.begun = False  # True once a stage started
+        self.begin, self.end = 0.0, 0.0  # shares of the whole search
         self.count, self.done, self.name = 0, 0, ""
         self.reported = 0, ""
 
@@ -184,12 +185,12 @@ class _Stages:
 
 
 class Clock:
-    """Deadline and progress of a search, and how it ended; only it and `Stopwatch` read the time."""
+    """The deadline and the progress of a search, and how it ended; only this class and `Stopwatch` read the time."""
 
     def __init__(self, time_limit: float | None = None, progress: Progress | None = None) -> None:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + check_seconds(time_limit)
-        # Schedules that the solver abandoned, counted by reason; a reason completes "3 schedules ...".
+        # Number of schedules that the solver skipped, by reason; the reason completes "3 schedules ...".
         self.skipped = Counter[str]()
         self.stop = Stop.DONE
         self._noting = threading.Lock()
@@ -222,7 +223,7 @@ class Clock:
     def check(self) -> None:
         """Raise OutOfTime after the deadline; loops of more than 50 ms call this.
 
-        After an interrupt it raises KeyboardInterrupt in every thread; signals reach only the main thread.
+        After an interrupt, raise KeyboardInterrupt in every thread, since signals reach only the main thread.
         """
         if self.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
@@ -232,8 +233,8 @@ class Clock:
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Apply a function to each item, in one thread per core.
 
-        The function catches the exceptions of `check` and returns its partial results, so an interrupt loses nothing:
-        it ends all threads, and the next `check` raises it.
+        The function catches the exceptions of `check` and returns its partial results. So an interrupt loses no
+        results: it ends all threads, and the next `check` in the caller raises it again.
         """
         from concurrent.futures import ThreadPoolExecutor  # importing takes 0.01 s
 
@@ -243,7 +244,7 @@ class Clock:
             try:
                 if n_threads > 1:
                     calls = [pool.submit(call).result for call in calls]
-            # Interrupted while submitting: the calls below run in this thread, and `check` ends each at once.
+            # Interrupted while submitting. The calls below run in this thread, and `check` ends each of them at once.
             except KeyboardInterrupt:
                 self.note(Stop.INTERRUPTED)
             while len(results) < len(calls):
@@ -255,10 +256,10 @@ class Clock:
 
     @contextmanager
     def background(self, search: Callable[["Clock"], Result]) -> Iterator[Callable[[], Result]]:
-        """Start a search in a thread, or lazily if there is one core; yield a function that waits for its result.
+        """Start a search in a second thread, or lazily if there is only one core; yield a function for its result.
 
-        The search gets a clock with the same deadline and no progress. An interrupt or the end of the block ends it: it
-        catches the exceptions of `check` and returns its partial results.
+        The search gets a clock with the same deadline and no progress. An interrupt or the end of the block ends the
+        search: it catches the exceptions of `check` and returns its partial results.
         """
         from concurrent.futures import ThreadPoolExecutor  # importing takes 0.01 s
 
@@ -283,18 +284,18 @@ class Clock:
                 other.note(Stop.INTERRUPTED)
 
     def stage(self, count: int, name: str = "candidates", *, part: float = 1.0) -> None:
-        """Begin a stage of `count` steps, in the unit `name`, that is `part` of the remaining work (by default all)."""
+        """Begin a stage of `count` steps for `part` of the remaining work; `name` is the plural of a step in texts."""
         self._stages.start(count, name, part)
 
     def progress(self, done: int, so_far: str = "") -> None:
-        """Report how many steps of this stage are done and the best result, then `check`; no total without a stage."""
+        """Report the number of finished steps in this stage and the best result, then `check`; stages are optional."""
         if self.report is not None:
             with self._stages.lock:
                 self._stages.advance(done - self._stages.done, so_far)
         self.check()
 
     def advance(self, steps: int, so_far: str = "") -> None:
-        """Like `progress`, for additional steps; several threads may call it."""
+        """Report further steps, like `progress`; several threads may call it."""
         if self.report is not None:
             with self._stages.lock:
                 self._stages.advance(steps, so_far)
@@ -315,7 +316,7 @@ class Clock:
         return forward
 
     def finish(self, stop: Stop = Stop.DONE) -> None:
-        """Report the end, unless the user stopped the search; a later interrupt has no effect."""
+        """Report the end of the work, unless the user stopped the search; a later interrupt has no effect."""
         if stop is Stop.INTERRUPTED:
             return
         with suppress(KeyboardInterrupt), self._stages.lock:
@@ -327,17 +328,17 @@ class Clock:
             self.stop |= stop
 
     def seconds(self, part: float) -> float | None:
-        """Seconds in a part of the remaining time; None without a deadline."""
+        """Return the seconds in a part of the remaining time; None without a deadline."""
         return None if self.left is None else self.left * part
 
     def share(self, part: float = 1.0, work: float | None = None, name: str = "") -> "Clock":
-        """Return a clock for part of the remaining time; with `work`, it reports that part of the progress."""
+        """Return a clock for a part of the remaining time; if `work` is set, it reports that part of the progress."""
         report = None if work is None else self.within_stage(work, name)
         return Clock(self.seconds(part), report)
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:
-    """Seconds for the search of a command that began at `started` (`time.monotonic`), less an estimate for writing."""
+    """Return the seconds left for searching in a command that began at `started`, less an estimate for writing."""
     if time_limit is None:
         return None
     spent = time.monotonic() - started
@@ -345,7 +346,7 @@ def time_left(time_limit: float | None, started: float) -> float | None:
 
 
 def check_seconds(time_limit: Any) -> float:
-    """Return a time limit, 0 or more; ValueError for anything else."""
+    """Return a time limit as a float, 0 or more; ValueError for anything else."""
     try:
         seconds = math.nan if isinstance(time_limit, bool | str) else float(time_limit)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """The levels of `effort`: all limits on the work of searches and lower bounds, in one table.
 
-Limits count work, not seconds, so a busy machine gives the same plan; only the integer programs of bounds also have
-time limits. Seconds below were measured on one x86-64 core.
+Limits count work, not seconds, so the load of a machine does not change the plan. Only the integer programs of bounds
+also have time limits. Seconds in the comments were measured on one x86-64 core.
 """
 
 from dataclasses import dataclass
@@ -11,74 +11,78 @@ from remat_algos.errors import ArgumentError
 
 FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
 UNLIMITED = 2**62
-# Default gap in points of overhead at which a search ends.
+# Default gap, in points of overhead above the lower bound, at which a search ends.
 NEAR = 0.005
-# Nodes: smaller graphs can often be solved to a proven optimum, so their searches end only at the bound.
+# Number of nodes. Smaller graphs can often be solved to a proven optimum, so their searches end only at the bound.
 SMALL = 64
-# Nodes: smaller graphs are planned in a fraction of a second; on larger ones the work of `search` rises up to HUGE.
+# Numbers of nodes. Graphs below LARGE are planned in a fraction of a second. Above it the work of `search` rises up to
+# HUGE.
 LARGE, HUGE = 1_000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The limits of one level of effort; higher ones trade time for better plans or bounds."""
+    """The limits of one level of effort; higher limits mean better plans or bounds, and more time."""
 
-    # Work of `search` within one limit: changes of its memory profile, plus eight per move; a core does 30 million/s.
+    # Work of `search` within one limit. A change of the memory profile counts one, a move eight. A core does 30 million
+    # per second.
     search_work: int
-    # Factor on `search_work` for graphs of `HUGE` nodes; it rises from 1 at `LARGE` nodes.
+    # Factor on `search_work` for graphs of `HUGE` nodes. For smaller graphs the factor decreases, to 1 at `LARGE`
+    # nodes.
     search_work_when_large: int
-    # Maximum work per node; it limits graphs below 120 (fast), 360 (default) and 150 (best) nodes.
+    # Maximum work per node. It is the stricter limit on graphs below 120 (fast), 360 (default) and 150 (best) nodes.
     search_work_of_node: int
-    # Work of the search with copies within one limit; two simulated slots of a timeline count one.
+    # Work of the search with copies within one limit; two simulated slots of a timeline count as one.
     copies_work: int
-    # Searches from seeds in the first round; the best go on.
+    # Number of searches in the first round, each with its own seed; the best of them continue.
     first_searches: int
     # Factor on `search_work_of_node` for the lowest peak.
     lowest_work: int
     # Factor on the work within one limit for a whole frontier.
     frontier_work: float
-    # Sets of live values that the exact search stores: one twentieth of it on graphs of more than 64 values, half of
-    # it for the lowest peak, twice as many for a frontier. A core visits about a million a second.
+    # Maximum number of live sets that the exact search stores. On graphs of more than 64 values it is one twentieth of
+    # this, for the lowest peak half of this, and for a frontier twice this. A core visits about a million sets per
+    # second.
     live_sets: int
-    # Solvers that take more seconds than this for 1,000 nodes are left out, unless they improve results of others.
+    # Solvers that need more seconds than this for 1,000 nodes do not run, unless they improve the results of others.
     solver_price: float
-    # First runs of nodes at which the moment bound counts memory; 0: closure bounds only. Adding a fourth takes as
-    # long as the first three and raises few bounds.
+    # Number of steps (moments) at which the moment bound counts memory, each the first run of a node; 0 means closure
+    # bounds only. A fourth moment takes as long as the first three and improves few bounds.
     moments: int
-    # The same for the bound computed after a search, which aims to prove the best plan.
+    # The same for the bound after a search, which aims to prove the best plan optimal.
     last_moments: int
-    # Largest graph that gets a moment bound.
+    # Number of nodes of the largest graph for which a moment bound is computed.
     moment_nodes: int
-    # CPU seconds for its integer programs. On networks of 300 to 800 nodes one moment takes 0.02 to 0.2 s, and
-    # choosing three takes a few seconds.
+    # Limit in CPU seconds on the integer programs of the moment bound. On networks of 300 to 800 nodes one moment takes
+    # 0.02 to 0.2 s, and choosing three takes a few seconds.
     moment_seconds: float
-    # Points of overhead above the lower bound at which a search ends on graphs of `LARGE` nodes or more.
+    # On graphs of `LARGE` nodes or more, a search ends this many points of overhead above the lower bound.
     gap: float
     # Share of the remaining time for the search; the rest is for the bound after it.
     search_share: float
 
     @property
     def bounds_first(self) -> bool:
-        """True if the search may end at a moment bound, which is then computed before it."""
+        """True if a moment bound is computed before the search, which may then end at it."""
         return self.moments > 0
 
     @property
     def bounds_last(self) -> bool:
-        """True if the bound is raised after the search, regardless of bounds before it."""
+        """True if the bound is improved after the search, regardless of the bound before it."""
         return self.last_moments > self.moments or self.search_share < 1
 
     def near(self, n_nodes: int) -> float:
-        """Points of overhead above the lower bound at which a search ends, unless `gap` is given."""
+        """Return the points of overhead above the lower bound at which a search ends by default."""
         return 0.0 if n_nodes <= SMALL else NEAR if n_nodes < LARGE else self.gap
 
     def work_within(self, n_nodes: int) -> int:
-        """Work of `search` within one limit, before `search_work_of_node`."""
+        """Return the work of `search` within one limit, before `search_work_of_node` is applied."""
         larger = min(1.0, max(0, n_nodes - LARGE) / (HUGE - LARGE))
         return int(self.search_work * (1 + larger * (self.search_work_when_large - 1)))
 
     @classmethod
     def of(cls, name: str) -> "Effort":
-        """Return the level of that name; ValueError if unknown."""
+        """Return the level with a name; ValueError if it is unknown."""
         if name not in EFFORTS:
             raise ArgumentError("effort is {name!r}; use {known!l}", name=name, known=EFFORTS)
         return TABLE[name]

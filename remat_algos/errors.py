@@ -1,4 +1,4 @@
-"""Errors and warnings, each with a remedy."""
+"""Errors and warnings; each message contains a remedy."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def __dir__() -> list[str]:
 
 
 class Sentence(Exception):
-    """Base of errors and warnings: a sentence from a template and fields, which programs can read.
+    """Base of errors and warnings: a sentence made from a template and fields, which programs can read.
 
-    `remat_algos.wording.sentence` describes the conversions of fields in the template; the fields are not shortened.
+    `remat_algos.wording.sentence` describes the conversions of fields in the template. The fields are not shortened.
     """
 
     template: str
@@ -51,14 +51,14 @@ class Sentence(Exception):
 
 
 def _again(kind: type[Exception], text: str, state: dict[str, Any]) -> Exception:
-    """Restore a pickled error without its constructor, which may require more arguments than fields."""
+    """Restore a pickled error without calling its constructor, which may require arguments that are not fields."""
     error = kind.__new__(kind, text)
     error.__dict__.update(state)
     return error
 
 
 class RematError(Sentence):
-    """Base of the errors that bad input can cause; its text is one sentence with the remedy."""
+    """Base of the errors that invalid input can cause; the message is one sentence with the remedy."""
 
 
 class ArgumentError(RematError, ValueError):
@@ -73,7 +73,7 @@ Error = TypeVar("Error", bound=Exception)
 
 
 def about(parameter: str, error: Error) -> Error:
-    """Name the parameter that an error is about; the command line prints the option of that name before the message."""
+    """Set the parameter that an error is about; the command line prints the option of that name before the message."""
     error.parameter = parameter  # type: ignore[attr-defined]
     return error
 
@@ -82,7 +82,7 @@ Extended = TypeVar("Extended", bound=Sentence)
 
 
 def extended(error: Extended, before: str, after: str = "", /, **fields: Any) -> Extended:
-    """Return the error with templates before and after its own; its fields and attributes stay."""
+    """Return the error with a template before and after its own; its fields and attributes are kept."""
     if fields.keys() & error.fields.keys():
         before, after, fields = _literal(sentence(before, fields)), _literal(sentence(after, fields)), {}
     fields |= error.fields
@@ -97,7 +97,7 @@ def _literal(text: str) -> str:
 
 
 class GraphError(RematError, ValueError):
-    """A graph, or the file of one, breaks a rule of the format."""
+    """A graph or its file violates a rule of the format."""
 
 
 class ScheduleError(RematError, ValueError):
@@ -106,11 +106,11 @@ class ScheduleError(RematError, ValueError):
     Parameters
     ----------
     template : str
-        The rule that is broken.
+        The rule that the schedule violates.
     step : int
-        The step that breaks it; the schedule's length if something is missing at the end.
+        The step that violates it; the length of the schedule if something is missing at the end.
     node : int
-        The node concerned, or -1.
+        The node of that step, or -1.
     **fields
         Other fields of the template.
     """
@@ -129,7 +129,7 @@ class BudgetError(RematError):
     template : str
         The request, the best result, and what forces the bound.
     reached : int
-        The lowest simulated peak of a solver, in bytes. It may be within the budget if that limits an arena or an
+        The lowest simulated peak of any solver, in bytes. It may be within the budget if that limits an arena or an
         allocator.
     lower_bound : int
         Lower bound on the peak of every schedule, in bytes.
@@ -175,22 +175,23 @@ class SweepError(RematError, ValueError):
 
 
 class ClaimError(PlanError):
-    """The recorded numbers of a plan differ from its simulation."""
+    """The figures in a plan differ from its simulation, or a bound in it is not proven."""
 
 
 class AllocationError(RematError, ValueError):
-    """Invalid buffers, limits or alignments, or buffers whose addresses overlap."""
+    """Buffers, limits or alignments are invalid, or addresses of buffers overlap."""
 
 
 class CapacityError(AllocationError):
-    """Buffers do not fit into arenas of limited capacities, or no assignment to the arenas was found.
+    """Buffers do not fit into arenas of limited capacity, or no assignment to the arenas was found.
 
     Parameters
     ----------
     template : str
         The buffers that do not fit, the arena, and the remedy.
     buffers : sequence of int
-        The buffers at fault: too large for every arena, needed at the same step, or without which the others fit.
+        The buffers that do not fit: each too large for every arena, together too large at one step, or those that are
+        left over when the others fit.
     proven : bool
         True if no assignment exists; False if the search ended without one.
     **fields
@@ -204,20 +205,20 @@ class CapacityError(AllocationError):
 
 
 class BackendError(RematError):
-    """The backend or the operators of a run are unavailable, or do not suit the graph."""
+    """The backend or operators for a run are unavailable, or do not suit the graph."""
 
 
 class OutOfMemoryError(BackendError):
-    """Memory ran out in the middle of a schedule; all its arrays have been released.
+    """Memory ran out while a schedule was run; all its arrays have been released.
 
     Parameters
     ----------
     template : str
-        The place, the bytes requested and the bytes left.
+        The step, the bytes requested and the bytes left.
     step, node : int
-        The step that requested them, and its node; -1 before the first step.
+        The step that requested memory, and its node; -1 before the first step.
     requested, free : int
-        Bytes; `free` is -1 if unknown.
+        Requested and free bytes; `free` is -1 if unknown.
     **fields
         Other fields of the template.
     """
@@ -238,7 +239,7 @@ class StaleValueError(RematError):
     Parameters
     ----------
     template : str
-        The value, and what happened to it.
+        The value, and whether it was freed or overwritten.
     step, node, value : int
         The step, the node that it runs, and the value that it read.
     **fields
@@ -253,15 +254,15 @@ class StaleValueError(RematError):
 
 
 class GraphWarning(Sentence, UserWarning):
-    """Something was ignored or rounded, or a missing size or cost counts as 1."""
+    """Input was ignored or rounded, or a missing size or cost counts as 1."""
 
 
 def warn(template: str, /, *, skipped: Sequence[str] = (), **fields: Any) -> None:
-    """Warn at the line that called this package; lines of `skipped` packages count as lines of this one."""
+    """Warn at the line that called this package; code in the packages `skipped` counts as part of this package."""
     ours = __name__.partition(".")[0]
     packages = (ours, *skipped)
     frame, level = sys._getframe(1), 2
-    # Code that PyTorch generates has no module.
+    # Generated code of PyTorch has no module.
     while frame.f_back is not None and frame.f_globals.get("__name__", ours).partition(".")[0] in packages:
         frame, level = frame.f_back, level + 1
     warnings.warn(GraphWarning(template, **fields), stacklevel=level)

@@ -1,4 +1,4 @@
-"""Files: read up to a size limit, as bytes, UTF-8 text or untrusted JSON; written whole or not at all."""
+"""Read files up to a size limit, as bytes, UTF-8 text or untrusted JSON; write them completely or not at all."""
 
 import contextlib
 import errno
@@ -18,23 +18,23 @@ from remat_algos.text.amounts import decimal, parse_bytes
 from remat_algos.wording import first_line, format_bytes, shortened_path
 
 READ_LIMIT = 2**29
-"""Maximum decompressed bytes of a file; `LIMIT_VARIABLE` in the environment overrides it."""
+"""Maximum number of bytes of a file after decompression; the environment variable `LIMIT_VARIABLE` overrides it."""
 LIMIT_VARIABLE = "REMAT_READ_LIMIT"
 
 MAX_EXPANSION = 200
-"""Maximum number of bytes that a compressed byte may expand to; tables reach 20 to 50, zeros 1,000."""
+"""Maximum ratio of decompressed to compressed bytes. Tables reach 20 to 50, zeros 1,000."""
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 
 
 def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
-    """Read UTF-8 text without its byte order mark; GraphError, with a remedy, for any other encoding."""
+    """Read UTF-8 text without its byte order mark; for another encoding raise GraphError with the remedy."""
     return decoded(read_bytes(path), shortened_path(Path(path).name), remedy)
 
 
 def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
-    """Decode UTF-8 bytes; GraphError, with the name of the file, for anything else."""
+    """Decode UTF-8 bytes; if they are invalid, raise GraphError with the name of the file."""
     todo = remedy or "save the file as UTF-8"
     if data[:2] in UTF_16:
         raise GraphError("{source!p}: the text is UTF-16; {todo!w}", source=source, todo=todo)
@@ -47,7 +47,7 @@ def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Read the bytes of a file, decompressed if gzip; GraphError if it is missing or too large."""
+    """Read the bytes of a file and decompress gzip; GraphError if the file is missing or too large."""
     limit = read_limit()
     shown = shortened_path(os.fspath(path))
     try:
@@ -57,7 +57,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         raise GraphError("no such file: {shown!w}", shown=shown) from error
     except IsADirectoryError as error:
         raise GraphError("{shown!w} is a directory; name a file in it", shown=shown) from error
-    except (OSError, ValueError) as error:  # ValueError: an impossible file name
+    except (OSError, ValueError) as error:  # ValueError: impossible file name
         raise unreadable(path, error) from error
     if data is not None and data[:2] == _GZIP:
         packed = len(data)
@@ -81,7 +81,7 @@ def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> Gra
 
 
 def beginning(path: str | os.PathLike[str], size: int) -> str:
-    """Read the first bytes of a file as text, with invalid bytes replaced."""
+    """Read the beginning of a file, up to `size` bytes, as text; invalid bytes are replaced."""
     with open(path, "rb") as file:
         data = file.read(size)
     if data[:2] == _GZIP:
@@ -94,7 +94,6 @@ def beginning(path: str | os.PathLike[str], size: int) -> str:
 
 
 def read_limit() -> int:
-    """Maximum number of bytes read from a file."""
     text = os.environ.get(LIMIT_VARIABLE)
     try:
         return parse_bytes(text) if text else READ_LIMIT
@@ -105,7 +104,7 @@ def read_limit() -> int:
 
 
 def expanded_limit(packed: int) -> int:
-    """Maximum number of bytes that `packed` compressed bytes may expand to."""
+    """Return the maximum number of bytes to which `packed` compressed bytes may expand."""
     return max(2**22, MAX_EXPANSION * packed)
 
 
@@ -120,7 +119,7 @@ def too_large(what: str) -> GraphError:
 
 
 def _read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
-    """Read a whole stream; None if it exceeds the limit."""
+    """Read a stream to its end; return None if it exceeds the limit."""
     data = io.BytesIO()
     while piece := stream.read(2**20):
         data.write(piece)
@@ -130,7 +129,7 @@ def _read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
 
 
 def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
-    import gzip  # not needed by most runs
+    import gzip  # most runs do not need it
     import zlib
 
     try:
@@ -140,16 +139,16 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
 
 
 def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
-    """Write a temporary file and rename it, so that readers never see a half-written file.
+    """Write a temporary file and rename it, so that readers never see an incomplete file.
 
-    Links are followed, pipes and devices are written directly, and modes are preserved. With `durable` the file
+    Symbolic links are followed, pipes and devices are written directly, and modes are kept. With `durable` the file
     survives a power failure.
     """
     write_all({file: data}, durable=durable)
 
 
 def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
-    """Write several files; if one of them cannot be written, the existing files are left unchanged."""
+    """Write several files; if one of them cannot be written, existing files stay unchanged."""
     staged: dict[Path, Path] = {}
     file = Path()
     try:
@@ -160,7 +159,8 @@ def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
                 raise FileNotFoundError(errno.ENOENT, "no such folder; create it first")
             if not _is_stream(file):
                 target = file.resolve()
-                temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # names have limited length
+                # A short name, since names have a maximum length.
+                temporary = target.with_name(f".{os.urandom(8).hex()}.part")
                 staged[temporary] = target
                 with open(temporary, "xb") as out:
                     _copy_mode(target, temporary)
@@ -193,7 +193,6 @@ def make_folder(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush the directory entries of a folder to the disk."""
     # Windows cannot open folders, and some network drives cannot sync them.
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -204,7 +203,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _copy_mode(target: Path, temporary: Path) -> None:
-    """Copy the mode of an existing file to the still empty one that replaces it."""
+    """Give the new, still empty file the mode of the existing file that it replaces."""
     with contextlib.suppress(FileNotFoundError):
         temporary.chmod(stat.S_IMODE(target.stat().st_mode))
 
@@ -214,21 +213,22 @@ def _is_stream(file: Path) -> bool:
 
 
 DEEPEST = 64
-"""Maximum nesting of objects and lists; recursive functions of Python fail at about 1000."""
+"""Maximum nesting of objects and lists; recursive Python functions fail at about 1000 levels."""
 
 TOO_DEEP = f"objects and lists are nested deeper than {DEEPEST} levels"
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _LONGEST = 19
-"""Digits of whole numbers: those of 64 bits."""
+"""Maximum number of digits of whole numbers; 64 bits need 19."""
 _TOO_LONG = re.compile(rf"\d{{{_LONGEST + 1}}}", re.ASCII)
 
 
 def json_of(text: str | bytes, *, exact: bool = False) -> Any:
-    """Parse JSON from an untrusted source; ValueError, in one sentence, if it is invalid or refused.
+    """Parse JSON from an untrusted source; if it is invalid or refused, raise ValueError with one sentence.
 
-    NaN, Infinity, whole numbers of more than 19 digits, repeated keys, lone surrogates and more than `DEEPEST` levels
-    are refused. With `exact`, decimals are Decimal, whole ones such as 1.0 int, and too large ones are clamped.
+    Refused are NaN, Infinity, whole numbers of more than 19 digits, repeated keys, lone surrogates and more than
+    `DEEPEST` levels. With `exact`, decimals become Decimal, or int if they are whole, and numbers that are too large
+    are clamped.
     """
     if isinstance(text, bytes):
         try:
@@ -239,7 +239,7 @@ def json_of(text: str | bytes, *, exact: bool = False) -> Any:
         value = json.loads(
             text,
             parse_float=_exact if exact else _float,
-            # A hook for each number is slow, so it is set only if some number may be too long.
+            # A hook that is called for each number is slow, so it is set only if some number may be too long.
             parse_int=None if not _TOO_LONG.search(text) else _exact_whole if exact else _whole,
             parse_constant=_no_number,
             object_pairs_hook=_object,
@@ -275,7 +275,7 @@ def _whole(text: str) -> int:
 
 
 def _exact_whole(text: str) -> Any:
-    # Below 100 digits, numbers that are too large are reported with their node.
+    # Numbers of up to 99 digits are clamped, so that the caller can report too large ones with their node.
     return int(text) if len(text) <= _LONGEST else decimal(text) if len(text) < 100 else _whole(text)
 
 
@@ -292,7 +292,7 @@ def _exact(text: str) -> int | Decimal:
 
 
 def _check_depth(value: Any) -> None:
-    """Raise ValueError for nesting deeper than `DEEPEST`; without recursion, which could overflow here."""
+    """Raise ValueError for nesting deeper than `DEEPEST`; recursion is avoided, since it could overflow here."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
         level = [
@@ -307,7 +307,7 @@ def _check_depth(value: Any) -> None:
 
 
 def _check_texts(value: Any) -> None:
-    """Raise ValueError for a lone surrogate, which no encoding can write."""
+    """Raise ValueError for a lone surrogate, which cannot be encoded."""
     writer = json.JSONEncoder(ensure_ascii=False, default=str)
     try:
         writer.encode(value).encode()

@@ -1,4 +1,4 @@
-"""Safe forks while threads run: a child inherits their locks, and none of its threads would ever release them."""
+"""Safe forks while threads run: a child inherits locked locks, but no thread that would release them."""
 
 import importlib._bootstrap as bootstrap
 import os
@@ -11,11 +11,11 @@ from typing import Any, Generic, TypeVar
 Result = TypeVar("Result")
 
 IMPORTED = (f"{__name__.partition('.')[0]}.", "numpy.", "scipy.")
-"""Modules that solver threads may import at the time of a fork; NumPy imports some on first use, as in `unique`."""
+"""Modules that solver threads may be importing during a fork; NumPy imports some on first use, as for `unique`."""
 
 
 class cached_property(Generic[Result]):
-    """`functools.cached_property` without the lock of Python 3.11, which a fork could leave locked in the child."""
+    """`functools.cached_property` without its lock in Python 3.11, which a fork could leave locked in the child."""
 
     def __init__(self, function: Callable[[Any], Result]) -> None:
         self.function, self.name, self.__doc__ = function, function.__name__, function.__doc__
@@ -31,12 +31,12 @@ _acquired: list[tuple[Lock, Callable[[], None]]] = []
 
 
 def release_after_fork(lock: Lock, in_child: Callable[[], None] = lambda: None) -> None:
-    """Make forks acquire a lock first, so that no thread owns it; `in_child` runs in the child before its release."""
+    """Register a lock that forks acquire first, so that no other thread owns it; `in_child` then runs in the child."""
     _locks.append((lock, in_child))
 
 
 def _before() -> None:
-    """Acquire the locks when no other thread imports a module: a child would wait forever for an import to end."""
+    """Acquire the locks while no other thread imports a module; a child would wait forever for such an import."""
     latest = time.monotonic() + 5.0
     while True:
         for each in tuple(_locks):
@@ -44,7 +44,7 @@ def _before() -> None:
             _acquired.append(each)
         if not _others_import() or time.monotonic() > latest:
             return
-        _in_parent()  # imports may need the locks
+        _in_parent()  # the imports may need them
         time.sleep(0.001)
 
 
@@ -61,7 +61,7 @@ def _in_child() -> None:
 
 
 def wait_at_forks() -> None:
-    """Register the fork handlers; called once, when the package is imported."""
+    """Register the handlers for forks; called once, when the package is imported."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 

@@ -1,4 +1,4 @@
-"""Registries of functions, such as solvers and families of models, with one module for each in a folder."""
+"""Registries of functions, such as solvers and model families; each function has its own module in a folder."""
 
 import importlib
 import inspect
@@ -13,15 +13,14 @@ from remat_algos.wording import one_line, shortened, tabulated
 
 
 def modules_in(package: ModuleType) -> list[str]:
-    """Names of the public modules in a package's folder."""
-    # Not by pkgutil, which takes long to import.
+    # `pkgutil` would be slow to import.
     files = (file for folder in package.__path__ for file in os.listdir(folder))
     return sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registered:
-    """A registered function, described by its signature and docstring."""
+    """A registered function; its signature and its docstring describe it."""
 
     function: Callable[..., Any]
 
@@ -36,23 +35,23 @@ class Registered:
 
     @property
     def summary(self) -> str:
-        """The first line of its documentation."""
+        """The first line of the function's docstring."""
         return (inspect.getdoc(self.function) or "").split("\n")[0]
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """Its keyword-only parameters."""
+        """The keyword-only parameters of the function."""
         parameters = inspect.signature(self.function).parameters
         return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
     @property
     def options(self) -> dict[str, Any]:
-        """Its options and their defaults."""
+        """The options of the function with their defaults."""
         return {name: parameter.default for name, parameter in self.parameters.items()}
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Its row under `COLUMNS`."""
+        """The cells of the function's row under `COLUMNS`."""
         return self.name, self.summary
 
 
@@ -69,7 +68,7 @@ class Entries(list[Entry]):
 
 
 def check_brackets(decorator: str, function: object) -> None:
-    """Raise TypeError if a decorator was written without parentheses, and so received the function itself."""
+    """Raise TypeError if a decorator was written without parentheses, so that it received the function itself."""
     if function is not None:
         name = shortened(getattr(function, "__name__", function))
         raise ArgumentTypeError(
@@ -78,14 +77,14 @@ def check_brackets(decorator: str, function: object) -> None:
 
 
 class Registry(Generic[Entry]):
-    """Registered functions by name. A package has one file per function, imported on first use."""
+    """Registered functions by name; each has a file in a package, which is imported on first use."""
 
     def __init__(self, package: ModuleType) -> None:
         self.package = package
         self.entries: dict[str, Entry] = {}
 
     def add(self, entry: Entry) -> None:
-        """Register an entry; one from the folder does not replace an entry of that name that a user registered."""
+        """Register a function; one from the package never replaces one of the same name that a user registered."""
         home = f"{self.package.__name__}.{entry.name}"
         earlier = self.entries.get(entry.name, entry)
         if entry.function.__module__ != home or earlier.function.__module__ == home:
@@ -97,7 +96,7 @@ class Registry(Generic[Entry]):
         return Entries(self.entries[name] for name in sorted(self.entries))
 
     def get(self, name: str) -> Entry | None:
-        """Return the entry of that name, or None; no other file is imported."""
+        """Return the function with a name, or None; no other file of the package is imported."""
         if name not in self.entries and name in modules_in(self.package):
             importlib.import_module(f"{self.package.__name__}.{name}")
         return self.entries.get(name)

@@ -1,4 +1,4 @@
-"""Base of results: rows and entries from which their text, notebook view and JSON record are made."""
+"""The base class of results: their text, notebook view and JSON record are made from rows and entries."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from remat_algos.wording import folded, labelled, printable, tabulated
 NOTHING = ("", "0")
 
 UNIT = "graph.labels.compute_unit graph.labels.compute_scale"
-"""Entries of every result with costs in the unit of a graph."""
+"""Entries of every result whose costs are in the unit of a graph."""
 
 
 def entries(subject: object, names: str) -> dict[str, Any]:
-    """The entries of a JSON record, by name: attributes, also of attributes, as in "peak_memory node=graph.node".
+    """Return entries of a JSON record for attributes, such as "peak_memory node=graph.node".
 
-    Arrays and tuples become lists, and objects with a record that record.
+    `node=graph.node` is the attribute `node` of the attribute `graph`, under the key "node". Arrays and tuples become
+    lists, and objects with a record become their record.
     """
     record = {}
     for name in names.split():
@@ -47,10 +48,10 @@ def _plain(value: Any) -> Any:
 
 
 class Result:
-    """A result with a text and a JSON record.
+    """A result that can be shown as text and as a JSON record.
 
-    The text is `heading`, a table of `columns` and `rows`, and `notes`. Without columns, rows are labels and texts.
-    `ENTRIES` are the entries of the record.
+    The text consists of `heading`, a table of `rows` under `columns`, and `notes`. Without columns, each row is a label
+    and a text. `ENTRIES` lists the entries of the record.
     """
 
     __slots__ = ()
@@ -71,7 +72,7 @@ class Result:
         return ()
 
     def rows(self) -> Iterable[Sequence[str]]:
-        """Return the cells under `columns`, or labels and texts."""
+        """Return the cells under `columns`; without columns, labels and texts."""
         return ()
 
     def notes(self) -> Iterable[str]:
@@ -88,7 +89,7 @@ class Result:
         write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
     def lines(self, *more: tuple[str, str]) -> list[str]:
-        """Lines of at most 80 columns, with `more` labels and texts; columns of nothing but "" and 0 are left out."""
+        """Return lines of at most 80 columns, then `more` labels and texts; columns with only "" and 0 are left out."""
         columns, rows = self.columns, [*self.rows()]
         if columns:
             shown = [i for i in range(len(columns)) if any(row[i] not in NOTHING for row in rows)]
@@ -107,7 +108,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary(Result):
-    """Output of a command that is not a result of the library: a record, and rows of labels and texts."""
+    """The output of a command that is not a result of the library: a JSON record, and rows of labels and texts."""
 
     entries: Mapping[str, Any]
     labelled: Sequence[tuple[str, str]] = ()

@@ -1,4 +1,4 @@
-"""Text of messages and reports: numbers with their nouns, lists, quoted names, wrapped lines, tables."""
+"""Text for messages and reports: counts with nouns, lists, quoted names, wrapped lines, tables."""
 
 import json
 import pickle
@@ -10,27 +10,27 @@ from itertools import accumulate
 from numbers import Number
 from typing import Any
 
-LONGEST_NAME = 40  # characters in a message
-LONGEST_PATH = 200  # of a path
-LONGEST_ENTRY = 80  # of an entry of JSON
-LARGEST_WRITTEN = 10**40  # longer numbers are shortened
+LONGEST_NAME = 40  # characters of a shortened name
+LONGEST_PATH = 200  # characters of a path
+LONGEST_ENTRY = 80  # characters of a JSON entry
+LARGEST_WRITTEN = 10**40  # larger ones lose middle digits
 LONGEST_TYPED = 1000  # characters of a typed name
 MAX_LISTED = 40  # names in a list
-LONGEST_LIST = 400  # characters of a list
-LONGEST_COMPARED = 200  # characters, to find misspellings
-LONGEST_CYCLE = 20  # names in a path
+LONGEST_LIST = 400  # characters of a list of names
+LONGEST_COMPARED = 200  # longer names get no suggestion
+LONGEST_CYCLE = 20  # names in a shown path
 ROUNDS_UP = 999.5  # anything larger has four digits
 LETTERS = "kMGTPE"
 _LAYOUT = re.compile(r"\n +")
 
 
 def counted(number: int, noun: str) -> str:
-    """A count and its noun: "1 node", "1,200 steps"."""
+    """Return a count with its noun: "1 node", "1,200 steps"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def format_bytes(amount: int) -> str:
-    """Bytes in binary units and three digits: "1.99 GiB", "1023 B"."""
+    """Return bytes in a binary unit with three digits: "1.99 GiB", "1023 B"."""
     if abs(amount) < 1024:
         return f"{amount} B"
     power = 1
@@ -40,24 +40,23 @@ def format_bytes(amount: int) -> str:
 
 
 def exact_bytes(amount: int) -> str:
-    """Bytes in a binary unit, then all digits: "1.99 GiB (2,132,279,296 bytes)"."""
+    """Return bytes in a binary unit, followed by all digits: "1.99 GiB (2,132,279,296 bytes)"."""
     return f"{format_bytes(amount)} ({amount:,} bytes)" if amount >= 1024 else format_bytes(amount)
 
 
 def three_digits(number: float) -> str:
-    """Return a number in three digits, or more before the decimal point."""
     return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def listed(names: Sequence[str], limit: int = MAX_LISTED, total: int | None = None) -> str:
-    """The first names, shortened, and how many more, of `total` if `names` is incomplete: "a and 1,999 more"."""
+    """Return the first names and the number of the others, out of `total` if it is set: "a and 1,999 more"."""
     shown = names[:limit]
     more = (len(names) if total is None else total) - len(shown)
     return ", ".join(map(shortened, shown)) + (f" and {more:,} more" if more > 0 else "")
 
 
 def comma_separated(text: object) -> list[str]:
-    """The words of an option: one text with commas, or several such texts; [] for other types."""
+    """Return the words of an option, which is one text with commas or several such texts; [] for other types."""
     if not isinstance(text, str | Iterable) or getattr(text, "shape", None) == ():
         return []
     texts = [text] if isinstance(text, str) else map(str, text)
@@ -65,14 +64,14 @@ def comma_separated(text: object) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Text on one line: unprintable characters escaped as in Python, a line break and its indent made a space."""
+    """Return text on one line; unprintable characters are escaped, and a line break with its indent becomes a space."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in _LAYOUT.sub(" ", text))
 
 
 def spelled(value: object, spell: Callable[[Any], str] = str) -> str:
-    """Text of a value; its type, such as "<int>", if it has too many digits or printing fails."""
+    """Return a value as text, or its type such as "<int>" if it has too many digits or printing fails."""
     try:
         return spell(value)
     except Exception:
@@ -80,9 +79,9 @@ def spelled(value: object, spell: Callable[[Any], str] = str) -> str:
 
 
 def shortened(name: object, limit: int = LONGEST_NAME) -> str:
-    """A name for a message: printable, at most `limit` characters; longer ones lose their middle."""
+    """Return a name for a message: printable, and of at most `limit` characters; longer names lose their middle."""
     text = spelled(name)
-    # Cut before escaping, which can only lengthen the text.
+    # Cut before escaping, since escaping only lengthens the text.
     if len(text) > 2 * limit:
         text = f"{text[:limit]}…{text[-limit:]}"
     text = printable(text)
@@ -93,38 +92,38 @@ def shortened(name: object, limit: int = LONGEST_NAME) -> str:
 
 
 def quoted(value: object, limit: int = LONGEST_NAME) -> str:
-    """The repr of a value for a message: printable, at most `limit` characters."""
+    """Return the repr of a value for a message: printable, and of at most `limit` characters."""
     return shortened(spelled(value, repr), limit)
 
 
 def typed(name: str) -> str:
-    """A name in double quotes, to be copied from a remedy: whole, up to 1,000 characters."""
+    """Return a name in double quotes that users can copy from a message: complete up to 1,000 characters."""
     return shortened(json.dumps(name, ensure_ascii=False), LONGEST_TYPED)
 
 
 def shortened_path(path: object) -> str:
-    """A path for a message: printable, at most 200 characters."""
+    """Return a path for a message: printable, and of at most 200 characters."""
     return shortened(path, LONGEST_PATH)
 
 
 def first_line(error: BaseException) -> str:
-    """The message of another library's error: its first line without the full stop, at most 200 characters."""
+    """Return the message of another library's error: its first line without a final period, at most 200 characters."""
     lines = spelled(error).strip().splitlines()
     return shortened(lines[0].rstrip("."), LONGEST_PATH) if lines else type(error).__name__
 
 
 def install_command(extra: str) -> str:
-    """Command that installs an extra of this package, in a checkout: it is in no package index."""
+    """Return the command that installs an extra of this package from a checkout, since no package index has it."""
     return f"python -m pip install -e '.[{extra}]'"
 
 
 def one_line(subject: object, *facts: str) -> str:
-    """The repr of an object of ours: "<list: 2 entries, sum 7>"."""
+    """Return the repr of one of our objects: "<list: 2 entries, sum 7>"."""
     return f"<{type(subject).__name__}: {printable(', '.join(filter(None, facts)))}>"
 
 
 def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: float = 0.6) -> str:
-    """The end of a message about an unknown name, such as "; did you mean conv1?"; "" if no known name is similar."""
+    """Return the end of a message about an unknown name: "; did you mean conv1?", or "" if no known name is similar."""
     text = spelled(name).lower()
     if len(text) > LONGEST_COMPARED:
         return ""
@@ -143,19 +142,19 @@ class _Filling(string.Formatter):
         return value if known else shortened(value)
 
     def format_field(self, value: Any, spec: str) -> str:
-        if isinstance(value, str):  # shortened before
+        if isinstance(value, str):  # a number with too many digits
             return value
         return counted(value, spec) if len(spec) > 1 and spec.replace(" ", "").isalpha() else format(value, spec)
 
 
 def _list(names: Sequence[str]) -> str:
-    """At least one name, and no more than 40 names or about 400 characters."""
+    """Return at least one name, and at most 40 names or about 400 characters."""
     ends = accumulate(len(shortened(name)) + len(", ") for name in names[:MAX_LISTED])
     return listed(names, max(1, sum(end <= LONGEST_LIST for end in ends)))
 
 
 def _path(names: Sequence[str]) -> str:
-    """Return names with arrows between them, the middle of a long path left out."""
+    """Return names joined by arrows; the middle of a long path is left out."""
     shown = [shortened(name) for name in names]
     if len(shown) > LONGEST_CYCLE:
         shown[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = ["..."]
@@ -184,13 +183,13 @@ SHOWN: dict[str, Callable[[Any], str]] = {
 
 
 def sentence(template: str, fields: Mapping[str, Any]) -> str:
-    """Fill a template; each field is made printable and shortened to 40 characters unless a conversion says otherwise.
+    """Fill in a template; fields are made printable and shortened to 40 characters unless a conversion says otherwise.
 
     `{x!r}` is a repr, `{x!p}` a path of up to 200 characters, `{x!t}` a quoted name to copy, `{x!e}` the first line of
-    an error, `{x!l}` a list of names of up to 400 characters, `{x!f}` its first three names, `{x!c}` names along a
-    path, `{x!w}` words of this package (up to 1,000), `{x!j}` JSON (up to 80), `{x!b}` bytes in three digits, `{x!B}`
-    bytes with all digits, `{x!m}` a mapping of names to bytes. `{x:node}` is a count with its noun, "3 nodes".
-    A template with a stray brace or an unknown field is returned unchanged.
+    an error. `{x!l}` is a list of names of up to 400 characters, `{x!f}` its first three names, `{x!c}` names along a
+    path. `{x!w}` is text of this package (up to 1,000 characters), `{x!j}` JSON (up to 80). `{x!b}` is bytes in three
+    digits, `{x!B}` bytes with all digits, `{x!m}` a mapping of names to bytes. `{x:node}` is a count with its noun, "3
+    nodes". A template with a stray brace or an unknown field is returned unchanged.
     """
     try:
         named = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
@@ -209,14 +208,15 @@ def sendable(value: object) -> object:
 
 
 COLUMNS = 80  # default width of text
-GAP = "  "  # between columns
-# Parts at which a long word may be broken: options, as in `model:NAME?a=1&b=2`.
+GAP = "  "  # gap between columns
+# Parts at which a long word may be broken: the options of `model:NAME?a=1&b=2`.
 WORD = re.compile(r"[^&?]*[&?](?=\w)|.+")
-AMOUNT = re.compile(r"(-?[0-9][0-9.,]*( ?(%|[KMGTPE]?i?B|[kMGTPE]|[kMGTPE]?FLOP|[nmu]?s))?)?")  # cells of numbers
+# Cells that count as numbers.
+AMOUNT = re.compile(r"(-?[0-9][0-9.,]*( ?(%|[KMGTPE]?i?B|[kMGTPE]|[kMGTPE]?FLOP|[nmu]?s))?)?")
 
 
 def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "", options: bool = False) -> list[str]:
-    """Lines of at most `width` characters, broken between words (with `options` also after ? and & in long words)."""
+    """Return lines of at most `width` characters, broken between words; `options` also breaks after `?` and `&`."""
     lines, line, begun = [], printable(first), False
     for word in printable(text).split(" "):
         parts = WORD.findall(word) if options and len(word) > width else [word]
@@ -229,7 +229,7 @@ def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "
 
 
 def folded(text: str, width: int = COLUMNS) -> list[str]:
-    """The lines of a text, each broken at the width; what follows the break is indented."""
+    """Return the lines of a text, each wrapped at the width; continuation lines are indented."""
     lines = []
     for line in text.split("\n"):
         begin = " " * (len(line) - len(line.lstrip(" ")))
@@ -238,7 +238,7 @@ def folded(text: str, width: int = COLUMNS) -> list[str]:
 
 
 def by_reason(reasons: Mapping[str, str]) -> list[str]:
-    """Lines of names and their reason, "a, b: too large"; names without a reason are left out."""
+    """Return lines of names and their common reason, "a, b: too large"; names without a reason are left out."""
     return [
         f"{', '.join(shortened(name) for name in reasons if reasons[name] == reason)}: {reason}"
         for reason in dict.fromkeys(reasons.values())
@@ -247,12 +247,12 @@ def by_reason(reasons: Mapping[str, str]) -> list[str]:
 
 
 def _narrowest(word: str, limit: int) -> int:
-    """Columns that a word of a table needs: above `limit` it is broken after `?` and `&`."""
+    """Return the minimum width of a word in a table; a word longer than `limit` may be broken after `?` and `&`."""
     return len(word) if len(word) <= limit else max(limit, *map(len, WORD.findall(word)))
 
 
 def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]:
-    """Lines of two columns, labels and texts; long texts wrap within their column."""
+    """Return lines of two columns, labels and texts; long texts wrap within their column."""
     rows = [(printable(label), text) for label, text in rows]
     margin = max((len(label) for label, _ in rows), default=0) + 2
     return [
@@ -261,10 +261,11 @@ def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]
 
 
 def tabulated(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int = COLUMNS) -> list[str]:
-    """Lines of a table, columns of numbers aligned right.
+    """Return the lines of a table; columns of numbers are right-aligned.
 
-    If too wide, headings wrap first, then texts; at last the table is cut between columns into tables below each other,
-    each with the first column. Words stay whole, except after ? and & in those of more than half the width.
+    In a table that is too wide, first headings wrap, then texts. If that is not enough, the table is split between
+    columns into tables below each other, each with the first column. Words are broken only after ? and &, and only if
+    they are longer than half the width.
     """
     columns = [printable(head) for head in columns]
     cells = [[printable(str(cell)) for cell in row] for row in rows]
@@ -278,7 +279,7 @@ def tabulated(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int 
         head_word = max(map(len, head.split()), default=0)
         at_least.append(max(head_word, word))
         widths.append(max(longest, len(head)))
-    if _line_width(widths) > width:  # headings first
+    if _line_width(widths) > width:  # wrap headings first
         widths = [max(at_least[i], max((len(row[i]) for row in cells), default=0)) for i in range(len(columns))]
     while _line_width(widths) > width and any(map(int.__gt__, widths, at_least)):
         widest = max(range(len(widths)), key=lambda i: (widths[i] > at_least[i], widths[i]))
@@ -297,7 +298,7 @@ def _line_width(widths: Sequence[int]) -> int:
 
 
 def _parts(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Return the columns that are side by side in each part: all, or as many as fit beside the first."""
+    """Return the columns of each part of a table: all, or as many as fit next to the first column."""
     parts = [[0]]
     for i in range(1, len(widths)):
         if len(parts[-1]) > 1 and _line_width([widths[j] for j in (*parts[-1], i)]) > width:
@@ -309,7 +310,7 @@ def _parts(widths: Sequence[int], width: int) -> list[list[int]]:
 def _row_lines(
     row: Sequence[str], part: Sequence[int], widths: Sequence[int], numeric: Sequence[bool], *, bottom: bool = False
 ) -> list[str]:
-    """Return the lines of one row; shorter texts fill the first lines, or the last."""
+    """Return the lines of one row; shorter cells start at the first line, or with `bottom` end at the last line."""
     texts = [wrapped(cell, widths[i], options=True) for cell, i in zip(row, part, strict=True)]
     height = max(map(len, texts))
     lines = []

@@ -1,4 +1,4 @@
-"""Costs of nodes: bytes of shapes, and times from FLOPs and bytes moved."""
+"""Costs of nodes: bytes from shapes, and times from FLOPs and bytes moved."""
 
 import lazy_loader
 

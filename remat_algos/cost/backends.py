@@ -1,4 +1,4 @@
-"""Backends: NumPy on the processors and CuPy on a GPU, or the reason why it is not available."""
+"""Backends that run plans: NumPy on the processors and CuPy on a GPU; if CuPy is unavailable, the reason."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from remat_algos.wording import first_line, install_command
 
 BACKENDS = ("numpy", "cupy")
 CUDA_PARTS = "install the missing parts of CUDA: python -m pip install 'cupy-cuda13x[ctk]' (or cuda12x)"
-"""The remedy if CuPy cannot compile kernels or multiply matrices: its plain wheels contain neither NVRTC nor cuBLAS."""
+"""The remedy if CuPy cannot compile kernels or multiply matrices: its plain wheels lack NVRTC and cuBLAS."""
 
 
 def processors() -> str:
-    """This machine's processors, in words."""
+    """Return a description of this machine's processors."""
     return f"{platform.processor() or platform.machine()} with {os.cpu_count()} processors"
 
 
 def usable_cupy() -> Any:
-    """Return CuPy after a test computation on its GPU; BackendError if it cannot run."""
+    """Return CuPy after a test computation on its GPU; BackendError if that fails."""
     cupy, missing = _cupy()
     if missing is not None:
         raise BackendError("backend cupy cannot run here: {missing!w}", missing=missing)
@@ -30,7 +30,7 @@ def usable_cupy() -> Any:
 
 
 def gpu_missing() -> str | None:
-    """Return the reason why CuPy cannot use a GPU, in one sentence with the remedy; None if it can.
+    """Return the reason why CuPy cannot use a GPU, as one sentence with the remedy; None if it can.
 
     Returns
     -------
@@ -46,12 +46,12 @@ def gpu_missing() -> str | None:
 
 
 def _cupy() -> tuple[Any, str | None]:
-    """(CuPy, None) if it can compute on a GPU, else (None, reason)."""
+    """Return (CuPy, None) if CuPy can compute on a GPU, else (None, reason)."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             cupy = importlib.import_module("cupy")
-    except Exception as error:  # broken installations raise anything
+    except Exception as error:  # broken installations raise any kind
         if isinstance(error, ImportError) and error.name == "cupy":
             return None, f"CuPy is not installed; run {install_command('cuda12')} in a checkout (or cuda13)"
         reason = first_line(error)
@@ -67,11 +67,11 @@ def _cupy() -> tuple[Any, str | None]:
         return None, "CuPy finds no CUDA device; run on a machine with an NVIDIA GPU, or use backend numpy"
     try:
         array = cupy.zeros(1, "uint8")
-        int(array[0])  # a listed device may refuse
+        int(array[0])  # even a listed device may fail
     except Exception as error:
         return None, f"the CUDA device cannot compute ({first_line(error)}); free it, or use backend numpy"
     try:
-        array.fill(1)  # zeros need no kernel
+        array.fill(1)  # compiles a kernel, unlike zeros
         int(array[0])
     except Exception as error:
         return None, f"CuPy cannot build kernels here ({first_line(error)}); {CUDA_PARTS}"

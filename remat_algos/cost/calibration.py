@@ -1,4 +1,4 @@
-"""Measure the rates of this machine, or of its GPU, as a device."""
+"""Measure the rates of this machine or of its GPU, and return them as a device."""
 
 import os
 import statistics
@@ -17,7 +17,7 @@ from remat_algos.cost.devices import Device, element_bytes, unknown_name
 from remat_algos.cost.links import Link
 from remat_algos.errors import ArgumentError, BackendError, GraphError
 
-MEASURABLE = ("float64", "float32", "float16")  # types that both libraries multiply
+MEASURABLE = ("float64", "float32", "float16")  # types of both libraries
 
 
 Seconds = Sequence[float]
@@ -25,11 +25,11 @@ Seconds = Sequence[float]
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Measured times of operations, in seconds, several of each.
+    """Measured times of operations in seconds; each operation is timed several times.
 
-    `products[dtype][n]` are of products of two n x n matrices, `streams` of element-wise operations, with the bytes
-    that each reads and writes, `launches` of an operation on one element, and `copies` (out, in) of copies between the
-    device and pinned memory, by bytes.
+    `products[dtype][n]` are the times of products of two n x n matrices. `streams` are pairs of the bytes that an
+    element-wise operation reads and writes, and its times. `launches` are the times of an operation on one element.
+    `copies` (out, in) are times of copies between the device and pinned memory, by number of bytes.
     """
 
     products: Mapping[str, Mapping[int, Seconds]]
@@ -38,7 +38,7 @@ class Timings:
     copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]] | None = None
 
     def device(self, name: str, memory: int, source: str, multiprocessors: int | None = None) -> Device:
-        """Return the device: the best rates, the median launch, and the link that minimizes squared relative errors."""
+        """Return the device: best rates, median launch time, and the link that minimizes squared relative errors."""
         flops = {
             dtype: max(2 * n**3 / _fastest(seconds) for n, seconds in sizes.items())
             for dtype, sizes in self.products.items()
@@ -56,15 +56,15 @@ def _link(copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]], source: s
     latency, *slopes = np.linalg.lstsq(parts.T, np.ones(size.shape), rcond=None)[0].tolist()
     if latency < 0:
         latency, slopes = 0.0, [(part.sum() / (part @ part)).item() for part in parts[1:]]
-    # The slope is 0 or negative if times do not grow with size; its lower limit keeps the rate finite.
+    # If times do not grow with size, the slope is 0 or negative. A lower limit on the slope keeps the rate finite.
     out, into = (1 / max(slope, 1e-9 / size.max().item()) for slope in slopes)
-    out, into, latency = (float(f"{number:.4g}") for number in (out, into, latency))  # more digits are noise
+    out, into, latency = (float(f"{number:.4g}") for number in (out, into, latency))  # further digits are noise
     return Link(out, into, latency, source=source)
 
 
 @checked_arguments
 def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 5, size: int = 8192) -> Device:
-    """Measure this machine, or its GPU, as a device for `cost="measured"`; takes a few seconds.
+    """Measure this machine, or its GPU, as a device for `cost="measured"`; this takes a few seconds.
 
     Parameters
     ----------
@@ -73,16 +73,16 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     backend : {"numpy", "cupy"}, optional
         The library to measure: "numpy" on the processors, "cupy" on the GPU.
     repeats : int, optional
-        Number of timings of each operation. The fastest is used, for launches the median.
+        Number of timings of each operation. The fastest one counts; for launches, the median.
     size : int, optional
-        The largest order of the matrices. Orders double up to it while products are fast.
+        The maximum order of the matrices. Orders are doubled up to it while products are fast.
 
     Returns
     -------
     Device
         `bandwidth` is the higher of two rates, of a copy and of an element-wise operation, on arrays larger than any
         cache. `launch` is the mean time of consecutive operations on one element. With "cupy", `multiprocessors` is
-        the number that the driver reports, and `link` fits series of copies of 4 KiB to 64 MiB each way; it is None if
+        the number that the driver reports. `link` is fitted to copies of 4 KiB to 64 MiB each way; it is None if
         the host cannot pin memory.
 
     Raises
@@ -110,8 +110,7 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     library = _numpy() if backend == "numpy" else _cupy()
     try:
         timings = measure(library, dict.fromkeys(("float32", dtype)), repeats, size)
-    # Wheels of CuPy come without NVRTC and cuBLAS.
-    except (ImportError, RuntimeError) as error:
+    except (ImportError, RuntimeError) as error:  # plain wheels lack CUDA libraries
         if backend == "numpy":
             raise
         raise BackendError(
@@ -127,7 +126,7 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """An array library and its device; `finish` waits for started operations, `pinned` allocates pinned host memory."""
+    """An array library and its device; `finish` waits for started operations, `pinned` allocates pinned memory."""
 
     arrays: Any
     finish: Callable[[], object]
@@ -211,7 +210,7 @@ def _copies(library: Library, repeats: int) -> tuple[dict[int, Seconds], dict[in
 
 
 def _timed(library: Library, repeats: int, run: Callable[[], object]) -> Seconds:
-    """Seconds of each run; a first run, which loads and compiles, is not timed."""
+    """Return the seconds of each run; a first run, which loads and compiles code, is not timed."""
     run()
     library.finish()
     seconds = []

@@ -1,4 +1,4 @@
-"""Devices and links: their tables, files and names; types of elements and their bytes."""
+"""Devices and links: their tables, files and names; element types and their sizes in bytes."""
 
 import math
 import os
@@ -31,24 +31,24 @@ DTYPES: Mapping[str, int] = {
     "uint8": 1,
     "bool": 1,
 }
-"""Types of elements, and the bytes of one."""
+"""Element types, and the bytes of one element."""
 
 
 def element_bytes(dtype: str) -> int:
-    """Bytes of one element of a type; GraphError if it is not a key of `DTYPES`."""
+    """Return the bytes of one element of a type; GraphError if the type is not in `DTYPES`."""
     try:
         return DTYPES[dtype]
-    except (KeyError, TypeError):  # TypeError: unhashable, as a list
+    except (KeyError, TypeError):  # TypeError: unhashable types
         raise unknown_name("dtype", dtype, DTYPES) from None
 
 
 def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
-    """Bytes of a contiguous tensor; the shape of a scalar is empty."""
+    """Return the bytes of a contiguous tensor; the shape of a scalar is empty."""
     return math.prod(shape) * element_bytes(dtype)
 
 
 def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
-    """Return the error for an unknown name, with similar names, then all known ones."""
+    """Return the error for an unknown name; it lists similar names first, then all known ones."""
     names = list(known)
     near = did_you_mean(name, names, 3)
     listed = f" (known: {', '.join(names)})" if near else f"; known: {', '.join(names)}"
@@ -63,17 +63,17 @@ _MISSING = "; name a device of the table, or a file that `remat calibrate -o FIL
 
 @dataclass(frozen=True, slots=True)
 class Device(Result):
-    """Rates and memory of a device, for rooflines.
+    """Rates and memory of a device, for roofline costs.
 
     Parameters
     ----------
     name : str
     flops : mapping of str to float
-        FLOP/s of dense matrix products by type of element; float32 is required.
+        FLOP/s of dense matrix products, by element type; float32 is required.
     bandwidth : float
-        Bytes/s from and to its memory.
+        Bytes per second that the device reads from and writes to its memory.
     launch : float
-        Seconds that each operation takes in addition to computing or moving bytes.
+        Seconds that each operation takes in addition to its computation or memory traffic.
     memory : int
         Bytes.
     source : str
@@ -81,7 +81,7 @@ class Device(Result):
     link : Link, optional
         Its link to the host.
     multiprocessors : int, optional
-        Number of multiprocessors, each of which computes one tile of a product at a time.
+        Number of multiprocessors; each computes one tile of a product at a time.
     tile : int
         Side of a tile, in elements of the result.
 
@@ -128,7 +128,7 @@ class Device(Result):
             raise self._wrong("memory", self.memory, "give whole bytes, above 0")
         for key in ("multiprocessors", "tile"):
             number = getattr(self, key)
-            # At most 2**20 each, so that a wave, multiprocessors * tile**2, stays below 2**60.
+            # Both are at most 2**20, so that a wave, multiprocessors * tile**2, stays below 2**60.
             if not _is_count(number, 2**20) and not (key == "multiprocessors" and number is None):
                 raise self._wrong(key, number, "give a whole number above 0, or leave it out")
         if self.link is not None and not isinstance(self.link, Link):
@@ -145,15 +145,14 @@ class Device(Result):
         return float(number)
 
     def _wrong(self, what: str, entry: Any, remedy: str) -> GraphError:
-        """Return the error for an entry."""
         template = '"{what!w}" of {name!r} is ' + _shown(entry) + "; " + remedy
         return GraphError(template, what=what, name=self.name, entry=entry)
 
     def rate(self, dtype: str) -> float:
-        """FLOP/s for a type of element.
+        """Return the FLOP/s for an element type.
 
-        A type without its own rate has that of float32, and float8 that of float16 if there is one. This would be too
-        high for float64 on GPUs, so the table has a rate for it.
+        A type without its own rate gets that of float32; float8 gets that of float16 if there is one. For float64 on
+        GPUs the rate of float32 would be too high, so the table contains rates for float64.
 
         Raises
         ------
@@ -166,7 +165,7 @@ class Device(Result):
 
     @property
     def wave(self) -> int:
-        """Elements of a product that all multiprocessors compute at a time; GraphError without `multiprocessors`.
+        """Number of result elements that all multiprocessors compute at a time; GraphError without `multiprocessors`.
 
         Examples
         --------
@@ -194,16 +193,16 @@ def _is_count(number: object, limit: int) -> bool:
 
 
 def _shown(entry: object) -> str:
-    """Return the end of a message about the field `entry`, as a template."""
     return "missing" if entry is None else "{entry!r}"
 
 
-# TFLOP/s by type, GB/s, GiB, multiprocessors and the source at NVIDIA. Rates are of dense matrix products
-# (half of the sparse rates, if a data sheet has only these), float32 without TF32, 16 bits with sums in float32, as
-# in training. float64 of the GeForce cards, T4 and L4 is the share of float32 that the CUDA C++ Programming Guide gives
-# for their compute capability, 1/32 or 1/64. Multiprocessors are those of the architecture's white paper; on the Titan
-# X, GTX 1080 Ti, K40c, T4 and L4 the cores of the card (3072, 3584, 2880, 2560, 7424) divided by those of one
-# multiprocessor, which the Programming Guide gives too (128, 128, 192, 64, 128).
+# Columns: name, TFLOP/s by type, GB/s, GiB, number of multiprocessors, and the source at NVIDIA. Rates are those of
+# dense matrix products; where a data sheet has only sparse rates, half of these. float32 is without TF32, and 16-bit
+# types accumulate in float32, as in training. The float64 rate of the GeForce cards, T4 and L4 is 1/32 or 1/64 of the
+# float32 rate, as the CUDA C++ Programming Guide states for their compute capability. The number of multiprocessors is
+# from the white paper of the architecture. On the Titan X, GTX 1080 Ti, K40c, T4 and L4 it is the number of cores
+# (3072, 3584, 2880, 2560, 7424) divided by the cores per multiprocessor from the Programming Guide (128, 128, 192, 64,
+# 128).
 _TYPES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3", "int8")
 _TABLE = """
 Titan_X     0.206  6.6     -     -      -      - 336.5  12  24 GTX TITAN X specifications, 2015 (3072 x 2 x 1075 MHz)
@@ -224,7 +223,7 @@ H200         66.9 66.9 989.4 989.4 1978.9 1978.9  4800 141 132 H200 (data sheet)
 
 
 def _of_row(row: str) -> Device:
-    """Read a row of the table; both kinds of float8 are equally fast."""
+    """Return the device in a row of the table; both float8 types get the same rate."""
     name, *numbers, source = row.split(maxsplit=len(_TYPES) + 4)
     *rates, bandwidth, gib, multiprocessors = numbers
     flops = {dtype: float(rate) * 1e12 for dtype, rate in zip(_TYPES, rates, strict=True) if rate != "-"}
@@ -245,12 +244,12 @@ DEVICES = {device.name: device for device in map(_of_row, _TABLE.strip().splitli
 
 
 def named_device(name: str) -> Device | None:
-    """Return the device of the table by any spelling of its name: "a100-80gb" is "A100 80GB"."""
+    """Return the device in the table with a name in any spelling: "a100-80gb" is "A100 80GB"."""
     return next((device for known, device in DEVICES.items() if plain_name(known) == plain_name(name)), None)
 
 
 def get_device(name_or_path: str | os.PathLike[str]) -> Device:
-    """Return a device of the table, by its name regardless of case, blanks and hyphens, or from a JSON file."""
+    """Return a device from the table, by name regardless of case, blanks and hyphens, or from a JSON file."""
     text = os.fspath(name_or_path)
     named = isinstance(name_or_path, str)
     known = named_device(text) if named else None
@@ -262,14 +261,14 @@ def get_device(name_or_path: str | os.PathLike[str]) -> Device:
 
 
 AnyLink = Link | Device | str | os.PathLike[str] | Mapping[str, Any]
-"""A link as `get_link` takes it."""
+"""Every form of a link that `get_link` accepts."""
 
 
 def get_link(link: AnyLink, host: int | str | None = None, share: float | str | None = None) -> Link:
-    """Return a link of the table, with given rates, or of a device; `Link.of` reads strings and records.
+    """Return a link by name, with given rates, or that of a device; `Link.of` parses strings and records.
 
-    `host` (bytes, "64GiB") and `share` (part of the rates that plans use, "95%") replace the link's own. GraphError if
-    the string is not a link, or the device has none.
+    `host` (bytes, "64GiB") and `share` (share of the rates that plans use, "95%") replace the link's own values. Raise
+    GraphError if the string is not a link, or the device has none.
     """
     device = link if isinstance(link, Device) else None
     if isinstance(link, os.PathLike) or (isinstance(link, str) and (link.endswith(".json") or os.path.isfile(link))):

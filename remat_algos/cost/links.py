@@ -1,4 +1,4 @@
-"""Links between a device and its host: bytes/s each way, latency, host memory, the share that plans use."""
+"""Links between a device and its host: rates each way, latency, host memory, share of the rates that plans use."""
 
 import re
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int64, brief, by_fields, fr
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.text.amounts import parse_bytes
 
-MAX_RATE = 1e30  # larger rates would overflow sums
+MAX_RATE = 1e30  # keeps sums finite
 PER_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
-"""Units of costs that are times, and how many of each a second has."""
+"""Units of costs that are times, and the number of units per second."""
 _KEYS = ("out", "into", "latency", "host", "name", "source", "share")
 _RATE = re.compile(r"\s*(.*?)\s*/\s*s\s*")
 
 
 class LinkTimes(NamedTuple("_Times", [("out_time", Int64), ("in_time", Int64)])):
-    """The times, int64[n_values], to copy each value out and back in: in units of compute, latency included."""
+    """The times to copy each value out and back in, int64[n_values], in units of compute; they include latency."""
 
     __slots__ = ()
 
@@ -34,11 +34,11 @@ class LinkTimes(NamedTuple("_Times", [("out_time", Int64), ("in_time", Int64)]))
         return super().__new__(cls, frozen(out_time, np.int64), frozen(in_time, np.int64))
 
     def divisor(self, graph: ComputationGraph) -> int:
-        """Return the greatest common divisor of costs and copies: the time of every plan is a multiple of it."""
+        """Return the greatest common divisor of costs and copy times; the time of every plan is a multiple of it."""
         return max(1, int(np.gcd.reduce(np.concatenate([graph.compute, *self]), initial=0)))
 
     def leaving(self, graph: ComputationGraph) -> Bool:
-        """bool[n_values]: values whose bytes a copy to the host can free; ArgumentError for times of another graph."""
+        """Return bool[n_values]: values whose bytes a copy to the host can free; ArgumentError for another graph."""
         for times in self:
             if times.shape != (graph.n_values,) or (times < 0).any():
                 raise ArgumentError(
@@ -49,14 +49,14 @@ class LinkTimes(NamedTuple("_Times", [("out_time", Int64), ("in_time", Int64)]))
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Rates of copies between a device and its host, and the memory that the host gives.
+    """Rates of copies between a device and its host, and the host memory that plans may use.
 
     Parameters
     ----------
     out : float
-        Bytes/s of a store: from the device to the host.
+        Bytes per second of a store, from the device to the host.
     into : float
-        Bytes/s of a load: from the host into the device.
+        Bytes per second of a load, from the host to the device.
     latency : float, optional
         Seconds that each copy takes in addition to moving its bytes; the default of 10 us is an assumption.
     host : int, optional
@@ -65,8 +65,8 @@ class Link:
     source : str, optional
         Where the numbers come from.
     share : float or str, optional
-        Share of the rates that plans use, above 0 and at most 1, such as 0.95 or "95%"; by default 0.9. The time of a
-        plan and its lower bound are those at this share (`planned`).
+        Share of the rates that plans use, above 0 and at most 1, such as 0.95 or "95%"; 0.9 by default. The time of a
+        plan and its lower bound are computed for this share (`planned`).
 
     Raises
     ------
@@ -112,7 +112,6 @@ class Link:
         object.__setattr__(self, "share", planned_share(self.share))
 
     def _wrong(self, what: str, remedy: str) -> GraphError:
-        """Return the error for a number that is missing or impossible."""
         entry = getattr(self, what)
         template = '"{what!w}" of the link' + (" {name!r}" if self.name else "")
         template += " is " + ("missing" if entry is None else "{entry!r}") + "; " + remedy
@@ -127,7 +126,7 @@ class Link:
 
     @classmethod
     def of(cls, link: "Link | str | Mapping[str, Any]", share: float | str | None = None) -> "Link":
-        """Return a link of the table, of given rates, or of a record.
+        """Return a link from the table, a link with given rates, or the link in a record.
 
         Parameters
         ----------
@@ -176,12 +175,12 @@ class Link:
         graph : ComputationGraph
             Its costs are times.
         down : bool, optional
-            Round down, as lower bounds need it.
+            Round down, as lower bounds require.
 
         Returns
         -------
         out_time, in_time : int64[n_values]
-            Time of a store and of a load: latency and bytes / rate, computed exactly, then rounded up; 0 for values
+            Time of a store and of a load: latency + bytes / rate, computed exactly and then rounded up; 0 for values
             of 0 bytes, which are never copied.
 
         Raises
@@ -191,7 +190,7 @@ class Link:
 
         See Also
         --------
-        refined : The graph in a unit so fine that no time is rounded.
+        refined : The graph with a unit of cost so fine that no time is rounded.
 
         Examples
         --------
@@ -213,15 +212,16 @@ class Link:
 
     @checked_arguments
     def refined(self, graph: ComputationGraph) -> ComputationGraph:
-        """Return the graph with costs in ticks, in which `times` are exact to 1e-9 of the shortest copy or cost."""
+        """Return the graph with costs in ticks; its copy times are exact to 1e-9 of the shortest copy or cost."""
         return graph.refined(self.ticks(graph))
 
     @checked_arguments
     def ticks(self, graph: ComputationGraph) -> int:
-        """Return the number of ticks per unit of a graph's costs, so that every copy takes a whole number of ticks.
+        """Return the number of ticks per unit of a graph's costs for which every copy takes a whole number of ticks.
 
-        If sums would then reach 2**53 ticks, it is the smallest power of ten with at least 1e9 ticks in the
-        shortest cost or copy, or the largest with sums below 2**53; `times` of the refined graph are then rounded.
+        If sums would then reach 2**53 ticks, the number is a power of ten, and `times` of the refined graph are
+        rounded. It is the smallest power that gives the shortest cost or copy at least 1e9 ticks, or if sums would
+        again reach 2**53, the largest power for which they do not.
 
         Raises
         ------
@@ -260,13 +260,13 @@ class Link:
         return ticks
 
     def _line(self, rate: float, per_second: int) -> tuple[int, int, int]:
-        """(a, b, c): a copy of x bytes takes (a + b x) / c units."""
+        """Return (a, b, c) such that a copy of x bytes takes (a + b x) / c units."""
         start, byte = _exact(self.latency) * per_second, per_second / _exact(rate)
         whole = start.denominator * byte.denominator
         return start.numerator * byte.denominator, byte.numerator * start.denominator, whole
 
     def _times(self, memory: Int64, rate: float, per_second: int, down: bool) -> Int64:
-        """Compute times in integers: in floats 20 may become 20.000000000000004, which rounds up to 21."""
+        """Return copy times computed in integers: in floats 20 may become 20.000000000000004, which rounds up to 21."""
         first, each, whole = self._line(rate, per_second)
         first += 0 if down else whole - 1
         if max(first + each * int(memory.max(initial=0)), whole) < 2**63:
@@ -285,7 +285,7 @@ class Link:
 
     @property
     def planned(self) -> "Link":
-        """The link at `share` of its rates; plans, their times and their bounds are for this one.
+        """The link at `share` of its rates; plans, their times and their bounds use this link.
 
         Examples
         --------
@@ -295,7 +295,7 @@ class Link:
         return self if self.share == 1 else self.at(self.share)
 
     def at(self, share: float) -> "Link":
-        """Return a link with this share of the rates, which plans then use in full."""
+        """Return a link with this share of the rates; plans use its rates in full."""
         share = planned_share(share)
         out, into = (float(_exact(rate) * _exact(share)) for rate in (self.out, self.into))
         name = f"{100 * share:g} % of {self.name}" if self.name and "/" not in self.name else ""
@@ -303,7 +303,7 @@ class Link:
 
     @property
     def figures(self) -> tuple[float, float, float, int | None, float]:
-        """All that a plan depends on: out, into, latency, host, share."""
+        """Everything that a plan depends on: out, into, latency, host, share."""
         return self.out, self.into, self.latency, self.host, self.share
 
     def record(self) -> dict[str, Any]:
@@ -312,13 +312,13 @@ class Link:
 
 
 def in_units(ticks: int, per_unit: int) -> int | float:
-    """Convert ticks to units of `per_unit` ticks: a whole number, or a float that still determines the ticks."""
+    """Convert ticks to units of `per_unit` ticks: a whole number, or a float from which the ticks can be recovered."""
     whole, rest = divmod(ticks, per_unit)
     return ticks / per_unit if rest else whole
 
 
 def units_per_second(graph: ComputationGraph) -> int:
-    """Units of a graph's costs in a second; GraphError if they are not times."""
+    """Return the number of units of a graph's costs per second; GraphError if the costs are not times."""
     unit = graph.labels.compute_unit
     if unit not in PER_SECOND:
         unit_text = "in {unit!r}" if unit else "without a unit"
@@ -334,17 +334,17 @@ def units_per_second(graph: ComputationGraph) -> int:
 
 
 def _exact(number: float) -> Fraction:
-    """Return the decimal that a float prints as: 1e-5 is 1/100000, though its binary value is slightly larger."""
+    """Return the decimal that a float prints as: 1e-5 is 1/100000, although its binary value is slightly larger."""
     return Fraction(repr(number))
 
 
 def plain_name(name: str) -> str:
-    """Return a name without case, blanks and hyphens, for comparison."""
+    """Return a name in lower case, without blanks, hyphens and underscores, for comparison."""
     return name.lower().translate(str.maketrans("", "", " -_"))
 
 
 def _rate(text: str, whole: str) -> int:
-    """Parse bytes/s; `whole` is the text to show in errors."""
+    """Parse a rate in bytes per second; `whole` is the text to show in errors."""
     match = _RATE.fullmatch(text)
     if match is None:
         raise GraphError("{whole!r} is not a rate; give {forms!w}", whole=whole, forms=FORMS)
@@ -366,7 +366,7 @@ def _of_record(record: Mapping[str, Any]) -> Link:
 
 
 def planned_share(share: float | str) -> float:
-    """Return a share above 0 and at most 1, written as 0.9 or as 90%; GraphError for anything else."""
+    """Return a share above 0 and at most 1, given as 0.9 or "90%"; GraphError for anything else."""
     number = share
     if isinstance(share, str):
         text, sign, rest = share.strip().partition("%")
@@ -392,9 +392,9 @@ def host_limit(text: str) -> int:
     return amount
 
 
-# GB/s each way and the source. The rates of PCI Express are those that copies from and to pinned memory reach: about
-# 80 % of the 31.5 and 63.0 GB/s of 16 lanes, since packets have headers. The rate of NVLink-C2C is that of the data
-# sheet; copies reach less.
+# Columns: name, GB/s each way, and the source. Rates of PCI Express are those that copies from and to pinned memory
+# reach: about 80 % of the 31.5 and 63.0 GB/s of 16 lanes, since packets have headers. The rate of NVLink-C2C is that of
+# the data sheet; copies are slower.
 _TABLE = """
 pcie4       25 PCI-SIG, PCI Express Base Specification 4.0, 2017, 16 lanes: 80 % of 31.5 GB/s
 pcie5       50 PCI-SIG, PCI Express Base Specification 5.0, 2019, 16 lanes: 80 % of 63.0 GB/s

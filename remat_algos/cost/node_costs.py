@@ -1,4 +1,4 @@
-"""Compute cost of nodes, and of the operators of captured models."""
+"""Compute costs of nodes, and of the operators of captured models."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ from remat_algos.ir.arrays import Float64, Int64, frozen
 from remat_algos.ir.kinds import operation_kind
 
 COSTS = ("flops", "paper", "unit", "roofline", "occupancy", "measured")
-"""Methods of counting."""
+"""Methods of computing costs."""
 
 DEFAULT_DEVICE = "A100 80GB"
-"""The default device of a roofline."""
+"""The default device for roofline costs."""
 
-TIMED = ("roofline", "occupancy", "measured")  # methods that need a device
+TIMED = ("roofline", "occupancy", "measured")  # these need a device
 
 
 def compute_costs(
@@ -32,13 +32,16 @@ def compute_costs(
 ) -> tuple[Int64, str]:
     """Return the cost of running each node once, int64[n], and its unit: "FLOPs", "ns", or "" for pure numbers.
 
-    `flops` counts a multiplication and an addition as two. `products`, for "occupancy", has the number of elements in
-    the result of each node that is a matrix product or a convolution, and 0 for other nodes.
+    `flops` counts a multiplication and an addition as two operations. `products` is for "occupancy": the number of
+    result elements of each node that is a matrix product or a convolution, and 0 for other nodes. Values of `cost`:
 
-    "flops": FLOPs. "paper": 10 for a convolution, 1 for all other operations, including transposed convolutions
-    (kusumoto2019, section 3). "unit": 1. "roofline": the launch time plus the longer of computing and moving bytes, in
-    ns, at least 1; 0 for nodes without FLOPs and bytes, which launch nothing. "occupancy": the same, but products
-    compute whole waves of tiles. "measured": a roofline on a measured device, from a file that `remat calibrate` wrote.
+    - "flops": FLOPs.
+    - "paper": 10 for a convolution, 1 for other operations, even transposed convolutions (kusumoto2019, section 3).
+    - "unit": 1.
+    - "roofline": the launch time plus the time to compute or to move the bytes, whichever is longer, in ns, at least 1.
+      Nodes without FLOPs and bytes launch nothing and cost 0.
+    - "occupancy": the same, but products compute whole waves of tiles.
+    - "measured": a roofline on a measured device, from a file that `remat calibrate` wrote.
     """
     if cost not in COSTS:
         raise unknown_name("cost", cost, COSTS)
@@ -56,7 +59,7 @@ def compute_costs(
 
 
 def _convolutions(ops: Sequence[str]) -> set[str]:
-    """Names of operations that are convolutions, in any framework."""
+    """Return the names of operations that are convolutions in any framework."""
     kinds = {op: operation_kind(op) for op in ops}
     return {op for op, kind in kinds.items() if kind is not None and kind.name == "Convolution"}
 
@@ -80,10 +83,10 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
 
 
 def _in_waves(flops: Int64, products: ArrayLike | None, wave: int) -> Float64:
-    """FLOPs of nodes, with the results of products padded to whole waves.
+    """Return the FLOPs of nodes, with the results of products padded to whole waves.
 
-    Python rounds quotients of integers correctly. So neither padding nor a larger batch ever makes a product faster,
-    and a product of whole waves keeps its FLOPs.
+    The quotients are computed from integers, which Python rounds correctly. So neither padding nor a larger batch ever
+    makes a product faster, and a product of whole waves keeps its FLOPs.
     """
     if products is None:
         raise GraphError('cost "occupancy" needs products; give the elements of each product, and 0 for other nodes')
@@ -99,16 +102,16 @@ def _roofline(flops: Int64 | Float64, moved: Int64, device: Device, dtype: str) 
 
 
 Cost = str | Callable[[int, int], float]
-"""A method of counting operators: "roofline", "occupancy", "flops", or a function from (FLOPs, bytes) to ns."""
+"""A method of computing operator costs: "roofline", "occupancy", "flops", or a function from (FLOPs, bytes) to ns."""
 
 OPERATOR_COSTS = ("roofline", "occupancy", "flops")
-"""Named methods of counting."""
+"""Named methods for operators."""
 
 DEVICE_COSTS = ("roofline", "occupancy")
-"""The methods whose costs are times on a device."""
+"""Methods whose costs are times on a device."""
 
 AnyDevice = Device | str | os.PathLike[str]
-"""A device, its name in the table, or its file."""
+"""A device, its name in the table, or the path of its file."""
 
 
 def operator_costs(
@@ -122,8 +125,8 @@ def operator_costs(
 ) -> tuple[Int64, str]:
     """Return the cost of running each operator of a captured model once, int64[n], and its unit: "ns" or "FLOPs".
 
-    `cost` as in `compute_costs`, on `DEFAULT_DEVICE` by default; a callable gives the ns of (FLOPs, bytes). The FLOP/s
-    of a device depend on `dtypes`; "" counts as float32.
+    `cost` is as in `compute_costs`, on `DEFAULT_DEVICE` by default; a function takes (FLOPs, bytes) and returns ns. The
+    FLOP/s of a device depend on `dtypes`; "" counts as float32.
     """
     if device is not None and cost not in DEVICE_COSTS:
         raise GraphError(

@@ -1,1 +1,1 @@
-"""Plans: the simulated schedule, JSON, verification of claims, and policies for other frameworks."""
+"""Plans: a simulated schedule with its JSON, the verification of its claims, and policies for other frameworks."""

@@ -1,9 +1,9 @@
 """The cheapest policy per block within a budget.
 
-Each kind of block has a list of options: sets of operators whose outputs stay. A simulation in which every block takes
-one option measures, for each block, the bytes that the option keeps, the bytes of the block's own part of the schedule,
-and the cost of recomputation. A dynamic program over the blocks, whose state is the bytes kept so far, chooses among
-the options, and its choices are simulated.
+Each kind of block has a list of options: sets of operators whose outputs stay in memory. Options are measured by
+simulations in which every block takes one of its options. For each block, a simulation gives the bytes that the option
+keeps, the peak of the block's own part of the schedule, and the cost of recomputation. A dynamic program over the
+blocks chooses the options; its state is the number of bytes kept by the blocks before. Its choices are simulated again.
 """
 
 from __future__ import annotations
@@ -143,12 +143,13 @@ def cheapest(searches: Iterable[Callable[[], Any]]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Options:
-    """Options of one block.
+    """The options of one block, one entry per option.
 
-    `decision`, int8[o], is an index of `DECISIONS`; `saved`, bool[o, k], has the members whose outputs stay; `host`,
-    int64[o], the bytes of inputs that go to a host of limited memory. The other fields, int64[o], are simulated: `kept`
-    are the bytes that the forward part of the block adds to the live bytes, `own` the bytes at the worst step of its
-    forward and backward part in addition to those live before, and `cost` that of recomputation and copies.
+    `decision`, int8[o], is an index into `DECISIONS`. `saved`, bool[o, k], marks the members whose outputs stay.
+    `host`, int64[o], is the bytes of inputs that go to a host of limited memory. The other fields, int64[o], are
+    simulated. `kept` is the number of bytes by which the forward part of the block raises the live bytes. `own` is the
+    peak of its forward and backward parts, less the bytes that are live before the forward part. `cost` is that of
+    recomputation and copies.
     """
 
     decision: Int8
@@ -159,11 +160,10 @@ class _Options:
     cost: Int64
 
     def pair(self, at: int) -> tuple[int, Bool]:
-        """The decision and the saved members of an option."""
         return int(self.decision[at]), self.saved[at]
 
     def undominated(self) -> _Options:
-        """Return the options that no other dominates, and the first two, which `uniform` needs."""
+        """Return the options that no other option dominates, and the first two, which `uniform` needs."""
         figures = np.stack([self.kept, self.own, self.host])
         order = np.lexsort((*figures, self.cost))
         places = [0, 1][: order.size]
@@ -175,14 +175,14 @@ class _Options:
 
 
 class _BlockSearch:
-    """The options of the blocks, and the choice among them; `keeping` is the policy that keeps all blocks."""
+    """The options of all blocks, and the search for the best choice; `keeping` is the policy that keeps all blocks."""
 
     def __init__(self, keeping: Policy, blocks: Blocks) -> None:
         graph, link = keeping.graph, keeping.link
         self.keeping, self.graph, self.blocks, self.base = keeping, graph, blocks, keeping.simulation
         self.reads = member_reads(graph, blocks)
         self.treated = (blocks.trigger >= 0) & ~np.isin(np.arange(len(blocks)), [*blocks.refusals])
-        self.taker = np.full(graph.n_values, -1)  # block, by input
+        self.taker = np.full(graph.n_values, -1)  # for each input, its block
         for b, inputs in enumerate(blocks.inputs):
             self.taker[inputs] = b
         self.copies = np.zeros(graph.n_values, np.int64)
@@ -196,17 +196,16 @@ class _BlockSearch:
         begins = np.unique(np.append(begin, backward.size))
         until = begins[np.searchsorted(begins, begin, "right").clip(max=begins.size - 1)]
         ahead = np.append(needed[graph.forward[needed]][-1:], backward)
-        # The last node before each backward part, and its last node.
+        # The last node before the backward part of each block, and the last node of that part.
         self.ahead = ahead[begin], ahead[until]
         trace, bounds, live, (begin, _) = self._parts(self.base)
         self.start, self.outside = int(live[0]), int(trace[: bounds[0]].max(initial=0))
         self.head = int(trace[bounds[-1] : begin.min()].max(initial=0) - live[-1])
-        self.kinds: list[int] = []  # of blocks, by equal options
-        self.simulated: dict[bytes, tuple[int, int]] = {}  # (peak, cost), by choice
+        self.kinds: list[int] = []  # the kind of each block
+        self.simulated: dict[bytes, tuple[int, int]] = {}  # (peak, cost) of each choice
 
     @cached_property
     def options(self) -> list[_Options]:
-        """The options of each block, in order."""
         graph, blocks = self.graph, self.blocks
         decisions = [KEEP if self.keeping.link is None or not treated else OFFLOAD for treated in self.treated]
         sets: dict[Any, Bool] = {}
@@ -230,12 +229,13 @@ class _BlockSearch:
             choice = [(decision[j], saved[j]) for (decision, saved, _), j in zip(listed, at.tolist(), strict=True)]
             figures[:, np.arange(at.size), at] = self._figures(self.simulation(choice))
         options = [_Options(*each, *figures[:, b, : counts[b]]) for b, each in enumerate(listed)]
-        # A dominated option may be better next to some options of other blocks, so none is removed if all are tried.
+        # A dominated option may be the best one in combination with certain options of other blocks. So no option is
+        # removed if all combinations are tried.
         return options if prod(counts.tolist()) <= tuning.MAX_COMBINATIONS else [each.undominated() for each in options]
 
     @cached_property
     def combinations(self) -> list[Int64]:
-        """Every choice within the memory of the host, the cheapest first; empty above `MAX_COMBINATIONS`."""
+        """All choices that fit into host memory, the cheapest first; empty above `MAX_COMBINATIONS`."""
         counts = [options.cost.size for options in self.options]
         if prod(counts) > tuning.MAX_COMBINATIONS:
             return []
@@ -248,7 +248,11 @@ class _BlockSearch:
         return list(every[order[host[order] <= self.host]])
 
     def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
-        """Return the trace, first steps of the blocks and of the rest, bytes live before these, and backward parts."""
+        """Return the memory trace of a simulation, and the steps that bound the parts of the blocks.
+
+        These are the first steps of the forward parts and of what follows them, with the bytes live before each, and
+        the first and last steps of the backward parts.
+        """
         order, lives = simulation.schedule.order, simulation.lifetimes
         step = np.empty(self.graph.n_nodes, np.int64)
         step[order[::-1]] = np.arange(order.size)[::-1]
@@ -261,20 +265,20 @@ class _BlockSearch:
         return simulation.memory_trace, bounds, live[bounds], (begin, until)
 
     def _figures(self, simulation: Simulation) -> Int64:
-        """int64[3, b]: bytes kept, own bytes and cost of each block."""
+        """Return int64[3, b]: the bytes kept, the own bytes and the cost of each block."""
         trace, bounds, live, backward = self._parts(simulation)
         worst = [
             max(trace[i:j].max(initial=0), trace[k:end].max(initial=0))
             for i, j, k, end in zip(bounds, bounds[1:], *backward, strict=False)
         ]
         loads = simulation.schedule.loads[:, 1]
-        cost = np.zeros(len(self.blocks) + 1, np.int64)  # last: outside of blocks
+        cost = np.zeros(len(self.blocks) + 1, np.int64)  # last: nodes outside of blocks
         np.add.at(cost, self.reads.block, np.maximum(simulation.runs - 1, 0) * self.graph.compute)
         np.add.at(cost, self.taker[loads], self.copies[loads])
         return np.stack([np.diff(live), worst - live[:-1], cost[:-1]])
 
     def _decided(self, choice: Iterable[tuple[int, Bool]]) -> tuple[list[str], Bool]:
-        """Return the decisions of a choice, and bool[n], the nodes whose outputs stay."""
+        """Return the decisions of a choice, and the nodes whose outputs stay, as bool[n]."""
         saved = np.zeros(self.graph.n_nodes, bool)
         decisions = []
         for members, (decision, stays) in zip(self.blocks.members, choice, strict=True):
@@ -287,7 +291,7 @@ class _BlockSearch:
         return simulate(self.graph, block_schedule(self.graph, self.blocks, *self._decided(choice), *run_as))
 
     def policy(self, at: Int64, limit: int | None, order: Sequence[int] | None = None) -> Policy:
-        """Return the policy of a choice; block b gets the option of block `order[b]`, which is of the same kind."""
+        """Return the policy of a choice; block b gets the option of block `order[b]`, a block of the same kind."""
         order = range(len(self.blocks)) if order is None else order
         return Policy.of(
             self.graph,
@@ -300,11 +304,11 @@ class _BlockSearch:
         )
 
     def in_order(self, at: Int64, limit: int | None) -> Policy:
-        """Return the policy of a choice, with equal blocks sorted by the bytes that they keep if that costs nothing."""
+        """Return the policy of a choice; equal blocks are sorted by the bytes that they keep if that costs nothing."""
         unsorted = self.policy(at, limit)
         most = unsorted.peak_memory if limit is None else limit
         kinds = np.array(self.kinds)
-        # Second try without the last block, whose options often decide about the peak.
+        # The second try leaves the last block in place, since its option often determines the peak.
         for left_out in (0, 1):
             order = list(range(len(self.blocks)))
             for kind in np.unique(kinds).tolist():
@@ -327,13 +331,13 @@ class _BlockSearch:
         return self.simulated[key]
 
     def uniform(self) -> Iterator[Int64]:
-        """Yield the choices that checkpoint every n-th block of each stack and save nothing."""
+        """Yield the choices that checkpoint every n-th block of each stack and save no outputs."""
         for n in range(1, len(self.blocks) + 1):
             recomputed = np.array(every_nth(self.blocks, n)) == RECOMPUTE
             yield (recomputed & self.treated).astype(np.int64)
 
     def choice(self, limit: int) -> Int64 | None:
-        """Return the choice of the dynamic program over the bytes kept so far; None if no choice fits."""
+        """Return the choice of the dynamic program for a limit on the peak; None if no choice fits."""
         if self.outside > limit:
             return None
         kept, cost, host = np.array([[self.start], [0], [0]])
@@ -348,7 +352,7 @@ class _BlockSearch:
             coarse = host.any() and np.unique(host).size > tuning.HOST_PARTS
             part = host * tuning.HOST_PARTS // (self.host + 1) if coarse else host
             order = _frontier(kept, cost, part)
-            # Keep two states in each range of bytes: that with the fewest bytes and that with the lowest cost.
+            # Of the states in each range of bytes, keep the one with the fewest bytes and the one with the lowest cost.
             if order.size > tuning.MAX_BLOCK_STATES:
                 cells = tuning.MAX_BLOCK_STATES // 2 // np.unique(part[order]).size
                 cell = part[order] * cells + kept[order] * cells // (limit + 1)
@@ -366,15 +370,15 @@ class _BlockSearch:
         return np.array(chosen[::-1])
 
     def predicted(self, at: Int64) -> int:
-        """The peak of a choice that the dynamic program predicts."""
+        """Return the peak that the dynamic program predicts for a choice."""
         pairs = list(zip(self.options, at.tolist(), strict=True))
         kept = np.cumsum([self.start, *(options.kept[i] for options, i in pairs)])
         own = [options.own[i] for options, i in pairs]
         return int(max(self.outside, kept[-1] + self.head, (kept[:-1] + own).max()))
 
     def near(self, limit: int) -> Iterator[Int64]:
-        """Yield choices of the program for limits that approach the largest one whose simulated peak fits."""
-        # Predictions are not exact: a block may extend the lifetimes of values of another block.
+        """Yield choices of the dynamic program for limits near the largest one at which the simulated peak fits."""
+        # Predictions are not exact, since a block may extend lifetimes of values in another block.
         room, step, fits, exceeds = limit, max(1, limit // tuning.MAX_BLOCK_STATES), -1, 4 * limit + 2
         for _ in range(tuning.BUDGET_ROUNDS):
             at, peak = self.choice(room), limit
@@ -396,7 +400,7 @@ class _BlockSearch:
                 return
 
     def within(self, limit: int) -> Policy:
-        """Return the cheapest policy found whose simulated peak is within a limit."""
+        """Return the cheapest policy found with a simulated peak within a limit."""
         tried = self.combinations or sorted([*self.near(limit), *self.uniform()], key=lambda at: self.figures(at)[::-1])
         best = next((at for at in tried if self.figures(at)[0] <= limit), None)
         if best is not None:
@@ -437,7 +441,7 @@ class _BlockSearch:
 
 
 class _SavedSets:
-    """Computes sets of members of one block whose outputs may stay: those with a good ratio of cost to bytes."""
+    """The sets of members of one block whose outputs may stay: those that save much recomputation for few bytes."""
 
     def __init__(self, search: _BlockSearch, b: int) -> None:
         graph, blocks, reads = search.graph, search.blocks, search.reads
@@ -451,18 +455,19 @@ class _SavedSets:
         self.workspace = graph.workspace[members]
         self.required, self.leaves = reads.required[members], reads.leaves[members]
         self.inside = np.searchsorted(members, reads.inside[reads.block[reads.inside[:, 0]] == b])
-        if not self.eager:  # leaves are live anyway
+        # Values that nodes outside of the block read are live anyway.
+        if not self.eager:
             self.free &= ~self.leaves
 
     def _again(self, saved: Bool) -> Bool:
-        """bool[o, k]: members that are recomputed."""
+        """Return bool[o, k]: the members that are recomputed."""
         allowed = ~(saved | self.forced)
         if self.eager:
             return allowed & self.reached
         return needed_again(self.required[:, None], (allowed & ~self.leaves).T, self.inside).T
 
     def _read(self, saved: Bool) -> Bool:
-        """bool[o, k]: saved members that stay: all in eager PyTorch, else those that gradients or reruns read."""
+        """Return bool[o, k]: saved members that stay; in compiled graphs, only those that gradients or reruns read."""
         if self.eager:
             return saved
         again = self._again(saved)
@@ -472,7 +477,7 @@ class _SavedSets:
         return saved & read
 
     def sets(self) -> Bool:
-        """bool[o, k]: the sets, the empty one first."""
+        """Return bool[o, k]: the sets, with the empty one first."""
         candidates = np.flatnonzero(self.free & ((self.memory + self.compute + self.workspace > 0) | self.draws))
         if candidates.size <= tuning.ALL_SUBSETS:
             rows = np.arange(1 << candidates.size)[:, None] >> np.arange(candidates.size) & 1
@@ -481,20 +486,21 @@ class _SavedSets:
             subsets = self._read(subsets[self._lawful(subsets)])
         else:
             subsets = self._hull_and_neighbours(candidates)
-            # Recomputing these members costs nothing, but their workspace may cause the peak.
+            # Recomputing these members costs nothing, but their workspace may raise the peak.
             costless = self.free & (self.compute == 0) & (self.workspace > 0)
             subsets = np.concatenate([np.zeros((1, self.free.size), bool), subsets, self._read(subsets | costless)])
         return subsets[np.sort(np.unique(subsets, axis=0, return_index=True)[1])]
 
     def _lawful(self, saved: Bool) -> Bool:
-        """bool[o]: sets in which all draws after a saved draw are saved too."""
+        """Return bool[o]: whether a set that saves a random draw also saves all later draws."""
         drawn = (saved | self.forced)[:, self.draws & self.eager]
         lawful: Bool = np.all(drawn[:, 1:] >= drawn[:, :-1], axis=1)
         return lawful
 
     def _hull_and_neighbours(self, candidates: Int64) -> Bool:
-        """Sets on the lower convex hull of bytes and cost, and nearby sets that no other dominates."""
-        # In eager PyTorch only the last draws of a block can be saved, so there is one hull for each number of them.
+        """Return sets on the lower convex hull of bytes and cost, and undominated sets near them."""
+        # In eager PyTorch, if a draw is saved, all later draws of the block are saved too. So there is one hull for
+        # each number of saved draws.
         drawn = np.flatnonzero(self.draws & self.free & self.eager)
         rows = np.concatenate([self._hull(drawn[:i], drawn[i:]) for i in range(drawn.size + 1)])
         for _ in range(tuning.HULL_CHANGES):
@@ -507,7 +513,7 @@ class _SavedSets:
         return rows
 
     def _hull(self, never: Int64, always: Int64) -> Bool:
-        """Cheapest sets at each price of a byte, without the members `never` and with the members `always`."""
+        """Return the cheapest set for each price per byte; each contains the members `always` and none of `never`."""
 
         def cheapest(price: float) -> tuple[tuple[int, int], Bool]:
             row = self.free & (self.compute > price * self.memory) if self.eager else self._cut(price)
@@ -527,8 +533,9 @@ class _SavedSets:
         return np.stack(list(rows.values()))
 
     def _cut(self, price: float) -> Bool:
-        """Members to save that minimize recomputation plus the price of their bytes, by a minimum cut."""
-        # Of a member's two vertices, one is on the source's side if it is recomputed, the other if it is read.
+        """Return the members to save, by a minimum cut of recomputation costs and `price` times the bytes saved."""
+        # Each member i has two vertices. Vertex i is on the source side if the member is recomputed, vertex k + i if it
+        # is read.
         k = self.free.size
         source, sink = 2 * k, 2 * k + 1
         scale = 2**48 / max(1.0, float(self.compute.sum()) + price * float(self.memory.sum()))
@@ -548,9 +555,9 @@ class _SavedSets:
 
 
 def _frontier(kept: Int64, cost: Int64, part: Int64 | int = 0) -> Int64:
-    """Indices of points that no other of their part dominates; within a part bytes rise and cost falls."""
+    """Return the indices of the undominated points of each part, sorted by part, then by rising bytes."""
     part, places = np.broadcast_to(part, kept.shape), np.arange(kept.size)
-    # To sort fewer points, first remove those that a point in a lower cell of bytes dominates.
+    # First remove points that a point in a lower cell of bytes dominates, so that fewer points are sorted.
     if kept.size and not part.any():
         cell = (kept - kept.min()) * tuning.MAX_BLOCK_STATES // (kept.max() - kept.min() + 1)
         least = np.full(tuning.MAX_BLOCK_STATES + 1, cost.max() + 1)

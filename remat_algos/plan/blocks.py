@@ -1,4 +1,4 @@
-"""Blocks of a model: forward nodes of a graph by module path, and the way in which eager PyTorch recomputes them."""
+"""Blocks of a model: the forward nodes under a module path, and how eager PyTorch recomputes them."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ NO_NODES = np.zeros(0, np.int32)
 class Blocks:
     """Blocks of forward nodes that may be checkpointed, in the order in which they run.
 
-    Each field except the last three has an entry per block. A checkpointed block keeps its inputs and the outputs of
+    Each field except the last three has one entry per block. A checkpointed block keeps its inputs, and the outputs of
     the operators that a policy saves. Eager PyTorch recomputes all other operators before the first gradient of the
-    block, up to the last tensor that autograd saves in it.
+    block, up to the last tensor that autograd saves in the block.
 
     names : module paths
     members : forward nodes, ascending
     kinds : number of each block's kind; blocks of one kind have equal operations, bytes, costs and reads
-    rerun_end : node id; members from it on are not recomputed
-    inputs : values to which the closure of a checkpoint refers
+    rerun_end : node id; members with this id or a larger one are not recomputed
+    inputs : values that the checkpoint keeps as its inputs
     trigger : backward node before which the block is recomputed; -1 if no gradient needs it
     release : backward node after which the checkpoint frees its inputs and unread saved outputs; -1 if `trigger` is -1
     draws : members that draw random numbers
-    fixed : members that a policy must not save, such as those whose values later members change in place
+    fixed : members that a policy must not save, for example since a later member changes their values in place
     refusals : blocks that can only be kept, each with the reason
 
     >>> import remat_algos as ra
@@ -101,9 +101,9 @@ class Blocks:
     def of(cls, graph: ComputationGraph, pattern: str | Sequence[str]) -> Blocks:
         """Return the blocks of a graph whose node names are dotted paths.
 
-        `pattern` is a module path such as "layers.*", where `*` is one part of a name; several paths, as a sequence or
-        separated by commas, are for models with several stacks. PlanError if the pattern matches nothing, blocks
-        overlap, or a node outside of a block is on a path between two of its members.
+        `pattern` is a module path such as "layers.*", where `*` stands for one part of a name. Models with several
+        stacks need several paths, as a sequence or separated by commas. Raise PlanError if the pattern matches nothing,
+        if blocks overlap, or if a node outside of a block is on a path between two of its members.
         """
         texts = [pattern] if isinstance(pattern, str) else as_list(pattern, "pattern")
         patterns = [part.strip() for text in texts for part in str(text).split(",")]
@@ -147,12 +147,12 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holds:
-    """How long Python and autograd keep values after their last read in eager PyTorch.
+    """How long Python and autograd keep values alive after their last read, in eager PyTorch.
 
-    `live_until`, int32[n_values], is the last node during which a value is live because of local variables, arguments
-    of callers or the cache of autocast; -1 if it ends with its last read. `saved` has four columns, int32[k], with an
-    entry for each value that autograd saves: the value, a node of the block that saves it (or -1), the last node during
-    which this reference is live, and the same if the block is recomputed, where a gradient frees what it unpacks.
+    `live_until`, int32[n_values], is the last node during which a local variable, an argument of a caller or the cache
+    of autocast keeps the value alive; -1 if nothing does after its last read. `saved` has four columns, int32[k], with
+    one row per reference of autograd to a value: the value; a node of the block that saves it, or -1; the last node
+    during which the reference exists; and the same if the block is recomputed, where a gradient frees what it unpacks.
     """
 
     live_until: Int32
@@ -176,9 +176,9 @@ def block_schedule(
 ) -> Schedule:
     """Return the schedule of a policy: each checkpointed block is recomputed before its first gradient.
 
-    `decisions` has one of `DECISIONS` for each block, and `saved`, bool[n], marks nodes whose outputs stay. With the
-    semantics "eager" all other members are recomputed, and values outlive their last read; with "graph" only members
-    that gradients need are recomputed.
+    `decisions` contains one of `DECISIONS` for each block, and `saved`, bool[n], marks nodes whose outputs stay. With
+    the semantics "eager" all other members are recomputed, and values outlive their last read. With "graph" only
+    members that gradients need are recomputed.
     """
     if semantics not in SEMANTICS:
         raise ArgumentError("semantics is {semantics!r}; use eager or graph", semantics=semantics)
@@ -201,8 +201,9 @@ def block_schedule(
     run_again = np.concatenate([*reruns, NO_NODES])
     order = np.concatenate([forward, np.insert(backward, np.repeat(ahead, sizes), run_again)])
     step = np.full(graph.n_nodes, -1)
-    step[order[::-1]] = np.arange(order.size)[::-1]  # of first runs
-    # The first step of the rerun of each block; the extra entry serves the index -1, nodes outside of blocks.
+    step[order[::-1]] = np.arange(order.size)[::-1]  # step of the first run
+    # The first step of the rerun of each block. The additional last entry serves nodes outside of blocks, with index
+    # -1.
     at = np.full(len(blocks) + 1, -1)
     at[treated] = forward.size + ahead + np.cumsum(sizes) - sizes
     away = offloaded(graph, blocks, decisions, semantics) if OFFLOAD in decisions else []
@@ -214,12 +215,12 @@ def block_schedule(
 
 
 def not_rerun(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes that must not be recomputed."""
+    """Return bool[n]: the nodes that must not be recomputed."""
     return graph.once if graph.mark is None else graph.once | (graph.mark == MARKED_KEEP)
 
 
 def _eager_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
-    """Nodes that eager PyTorch recomputes in checkpointed blocks, bool[n]; the backward node before each rerun."""
+    """Return the nodes that eager PyTorch recomputes in checkpointed blocks, and the gradient before each rerun."""
     again = np.zeros(graph.n_nodes, bool)
     for members, end in zip(blocks.members, blocks.rerun_end, strict=True):
         again[members[members < end]] = True
@@ -227,7 +228,7 @@ def _eager_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple
 
 
 def _graph_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
-    """bool[n]: nodes whose values gradients need again; and for each block the first backward node that reads one."""
+    """Return the nodes whose values gradients need again, and for each block the first gradient that reads one."""
     reads = member_reads(graph, blocks)
     again = needed_again(reads.required, ~saved & ~reads.leaves, reads.inside)
     first = np.full(len(blocks), graph.n_nodes, np.int32)
@@ -237,7 +238,7 @@ def _graph_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple
 
 
 def _block_of(graph: ComputationGraph, blocks: Sequence[Int32]) -> Int64:
-    """int64[n]: the block of each node, or -1."""
+    """Return int64[n]: the block of each node, or -1."""
     block = np.full(graph.n_nodes, -1)
     for b, members in enumerate(blocks):
         block[members] = b
@@ -245,12 +246,12 @@ def _block_of(graph: ComputationGraph, blocks: Sequence[Int32]) -> Int64:
 
 
 class MemberReads(NamedTuple):
-    """Reads of values that members of blocks compute.
+    """The values of block members that other nodes read.
 
-    `block`, int64[n], is the block of each node or -1; `required`, bool[n], are members that gradients read; `leaves`,
-    bool[n], members that forward nodes outside of their block read. `gradients`, int64[g, 2], and `inside`,
-    int64[e, 2], are pairs (producer, reader) of reads by the backward part and within a block, the latter by falling
-    producer.
+    `block`, int64[n], is the block of each node, or -1. `required`, bool[n], marks members that gradients read, and
+    `leaves`, bool[n], members that forward nodes outside of their block read. `gradients`, int64[g, 2], contains pairs
+    (producer, reader) whose reader is in the backward part. `inside`, int64[e, 2], contains pairs within a block, by
+    descending producer.
     """
 
     block: Int64
@@ -261,7 +262,7 @@ class MemberReads(NamedTuple):
 
 
 def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
-    """Return the reads, by needed nodes, of values that members of blocks compute."""
+    """Return the reads of values that members of blocks compute; only reads by needed nodes count."""
     block = _block_of(graph, blocks.members)
     pairs = np.stack([graph.producer[graph.read_indices], row_of(graph.read_indptr)], axis=1)
     pairs = pairs[(block[pairs[:, 0]] >= 0) & graph.needed[pairs[:, 1]]]
@@ -276,7 +277,7 @@ def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
 
 
 def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
-    """Members that must be recomputed for gradients, among the allowed ones; arrays are [k] or [k, sets]."""
+    """Return the members among `allowed` that must be recomputed for gradients; arrays are [k] or [k, sets]."""
     again, (maker, reader) = required & allowed, inside.T
     while True:
         at, *sets = np.nonzero(again[reader] & allowed[maker] & ~again[maker])
@@ -286,11 +287,11 @@ def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
 
 
 def offloaded(graph: ComputationGraph, blocks: Blocks, decisions: Sequence[str], semantics: str) -> list[Int32]:
-    """Inputs of each offloaded block that go to the host: all except outputs and inputs of other blocks."""
+    """Return the inputs of each offloaded block that go to the host: all except outputs and inputs of other blocks."""
     kept = np.append(np.array([each == KEEP for each in decisions]) | (blocks.trigger < 0), True)
     stays = graph.output | (graph.memory == 0)
     stays |= np.bincount(np.concatenate([*blocks.inputs, NO_NODES]), minlength=graph.n_values) > 1
-    # Autograd keeps values on the device that gradients of nodes outside of checkpoints read.
+    # Autograd keeps a value on the device if a gradient outside of the checkpoints reads it.
     if semantics == EAGER:
         reads = ~graph.forward & graph.needed & kept[_block_of(graph, blocks.members)[graph.owner]]
         stays[graph.read_indices[reads[row_of(graph.read_indptr)]]] = True
@@ -307,17 +308,17 @@ def _lingering(
     loads: Sequence[tuple[int, int]],
     holds: Holds | None,
 ) -> Int64:
-    """Rows of `Schedule.lingering`: values to which checkpoints, Python or autograd still refer, also in reruns."""
+    """Return rows of `Schedule.lingering`: values that checkpoints, Python or autograd keep after their last read."""
     n, producer, block = graph.n_nodes, graph.producer, _block_of(graph, blocks.members)
     made_again, loaded = np.full(n, -1), np.full(graph.n_values, -1)
-    places = np.sort(block[again] * n + again)  # recomputed nodes, by block
+    places = np.sort(block[again] * n + again)  # recomputed nodes, sorted by block
 
     def rank(b: Int64, v: Int32 | Int64, side: Literal["left", "right"]) -> Int64:
-        """Step of a node in the rerun of a block, or its insertion point if it is not recomputed."""
+        """Return the step of a node in the rerun of block b, or its insertion point if it is not recomputed."""
         return at[b] + np.searchsorted(places, b * n + v, side) - np.searchsorted(places, b * n)
 
     def in_rerun(b: Int64, last: Int32) -> Int64:
-        """Step after that of a node in the rerun of a block; for nodes after the block, the end of the rerun."""
+        """Return the step after node `last` in the rerun of block b, or the end of the rerun if `last` is not in b."""
         return rank(b, np.where(block[last] == b, last, n - 1), "right")
 
     made_again[again] = rank(block[again], again, "left")
@@ -326,7 +327,7 @@ def _lingering(
     inputs = np.concatenate([*blocks.inputs, NO_NODES])
     taker = np.repeat(np.arange(len(blocks)), [row.size for row in blocks.inputs])
     inputs, taker = inputs[at[taker] >= 0], taker[at[taker] >= 0]
-    # Checkpoints refer to their inputs, and to each saved output until the rerun reaches its operator.
+    # Checkpoints refer to their inputs, and to each saved output until the rerun reaches the operator that computed it.
     rows = [(inputs, np.where(loaded[inputs] >= 0, loaded[inputs], step[producer[inputs]]), release[taker])]
     x = np.flatnonzero(saved[producer] & (at[block[producer]] >= 0))
     v, b = producer[x], block[producer[x]]
@@ -340,7 +341,8 @@ def _lingering(
         rows.append((x[comes], first[comes], in_rerun(b, last)[comes]))
         x, place, kept, last = np.stack(holds.saved)[:, step[producer[holds.saved[0]]] >= 0]
         v, c = producer[x], np.append(block, -1)[place]
-        # A branch without gradient, as of a detached value, is freed in the rerun as early as in the forward part.
+        # A branch without gradient, for example of a detached value, is freed as early in the rerun as in the forward
+        # part.
         until = np.where(graph.forward[last], in_rerun(c, last), step[last] + 1)
         newest = np.where(at[c] < 0, -1, np.where(block[v] == c, made_again[v], loaded[x]))
         rows.append((x, np.where(newest < 0, step[v], newest), np.where(at[c] < 0, step[kept] + 1, until)))

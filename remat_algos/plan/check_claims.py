@@ -1,4 +1,4 @@
-"""Check the claims of a plan against its simulation and against proofs."""
+"""Check the claims of a plan against a simulation of its schedule, and prove its bounds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
 class Checked(NamedTuple):
-    """A plan whose claims were checked, except `NEVER_CHECKED` and, unless the check was strict, `narrower`."""
+    """The results of checking a plan; `NEVER_CHECKED` is not checked, and `narrower` only if the check was strict."""
 
     graph: ComputationGraph
     simulation: Simulation
@@ -45,10 +45,11 @@ class Checked(NamedTuple):
 
 
 def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = False) -> Checked:
-    """Simulate the record of a plan and prove its claims; ClaimError if a claim is false or has no source of a proof.
+    """Simulate the schedule in a plan's record, and prove its claims.
 
-    With `strict`, each proof may take 30 s, and claims that are not proven in time are refused. Otherwise such a bound
-    gets `proven=False`, and such an arena no addresses, or the bound that was proven.
+    Raise ClaimError if a claim is false, or names no source from which it can be proven. With `strict`, each proof may
+    take 30 s, and claims that are not proven in that time are refused. Otherwise an unproven bound gets `proven=False`,
+    and an arena whose bound is unproven gets the bound that was proven, or no addresses.
     """
     graph = _same_graph(graph, record)
     simulation = _simulated(graph, record)
@@ -68,7 +69,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
 
 
 def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBound | None) -> None:
-    """Compare all simulated figures and bounds on the peak; a bound by a solver must not exceed the peak."""
+    """Compare all simulated figures and the bounds on the peak; a solver's peak bound must not exceed the peak."""
     simulation, graph, link = played.simulation, played.simulation.graph, played.link
     figures: dict[str, Any] = {
         "peak_memory": simulation.peak_memory,
@@ -76,7 +77,7 @@ def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBoun
         "compute": simulation.compute,
         "overhead": simulation.overhead,
         "compute_scale": graph.labels.compute_scale,
-        # Tables cannot store a unit, so a graph without one agrees with any unit.
+        # A graph read from a table has no unit, since tables cannot store one; any unit in the plan is then accepted.
         "compute_unit": graph.labels.compute_unit or record["compute_unit"],
     }
     if "frees" in record:
@@ -92,7 +93,7 @@ def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBoun
 
 
 def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -> None:
-    """Raise ClaimError if an entry of the plan differs from the facts; entries may be missing."""
+    """Raise ClaimError if an entry of the plan differs from the facts; entries that the plan lacks are ignored."""
     for name, value in facts.items():
         claimed = record.get(name, value)
         if claimed != value or isinstance(claimed, bool) != isinstance(value, bool):
@@ -100,13 +101,13 @@ def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -
 
 
 def _not_above(name: str, claimed: Any, amount: Any, source: str) -> None:
-    """Raise ClaimError if a claimed lower bound is above the figure of the plan itself."""
-    if not claimed <= amount:  # also for NaN
+    """Raise ClaimError if a lower bound that the plan claims is above the figure of the plan itself."""
+    if not claimed <= amount:  # also refuses NaN
         _refuse(name, claimed, amount, source)
 
 
 def _not_below(name: str, claimed: Any, amount: Any, source: str) -> None:
-    """Raise ClaimError if a claimed limit or size is below the figure of the plan itself."""
+    """Raise ClaimError if a limit or size that the plan claims is below the figure of the plan itself."""
     if claimed < amount:
         _refuse(name, claimed, amount, source)
 
@@ -165,7 +166,7 @@ def _timed(simulation: Simulation, record: Mapping[str, Any]) -> Timeline:
 
 
 def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Allocator) -> int:
-    """Check the plan against its budget and constraints; return the limit for which its bounds are valid."""
+    """Check the plan against its budget and constraints; return the limit in bytes for which its bounds are valid."""
     simulation, graph = played.simulation, played.simulation.graph
     entries, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(entries) - set(known))
@@ -181,7 +182,7 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
     if limit is not None:
         _not_below("to stay within a limit of", limit, simulation.peak_memory, "its peak is")
     if most is not None:
-        # Without a link, time is compute.
+        # Without a link, time is measured in compute.
         noun = "overhead" if played.link is None else "overhead in time"
         _not_below(f"to stay within {noun}", most, played.overhead, "it has")
     constraints = Constraints.claimed(graph, record.get("constraints"))
@@ -192,7 +193,7 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
 
 
 def _claimed_bound(record: Mapping[str, Any], of: str) -> LowerBound | None:
-    """Return the claimed lower bound on compute, or with a link on time; its default source is one pass."""
+    """Return the claimed lower bound on compute, or with a link on time; a claim without a source means one pass."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         raise ClaimError(
@@ -209,7 +210,7 @@ def _claimed_bound(record: Mapping[str, Any], of: str) -> LowerBound | None:
 
 @dataclass(frozen=True, slots=True)
 class _Proofs:
-    """Proves the bounds that a record claims for schedules within a limit on the peak."""
+    """Proofs of the bounds that a record claims for schedules with a peak within a limit."""
 
     record: Mapping[str, Any]
     played: Timeline
@@ -221,7 +222,7 @@ class _Proofs:
         return self.played.simulation.graph
 
     def bound(self, claim: LowerBound | None) -> LowerBound | None:
-        """Prove the lower bound on compute, or with a link on time; ClaimError if it is false or has no prover."""
+        """Prove the claimed bound on compute, or with a link on time; ClaimError if it is false or cannot be proven."""
         source, one_pass = self.record.get("bound_source"), self.graph.needed_compute
         of = COMPUTE if self.played.link is None else TIME
         by_nodes = claim is not None and source in SOURCES[of]
@@ -261,7 +262,7 @@ class _Proofs:
         return claim
 
     def _prover(self, source: str, scope: str, of: str = COMPUTE) -> Solver:
-        """Return the solver that is claimed to have proven a bound; ClaimError if it cannot prove such bounds."""
+        """Return the solver that the plan names as the source of a bound; ClaimError if it cannot prove such bounds."""
         able = {each.name: each for each in list_solvers() if of == COMPUTE and each.optimal_in in (scope, ANY_ORDER)}
         if source not in able:
             raise ClaimError(
@@ -282,7 +283,7 @@ class _Proofs:
         return able[source]
 
     def _by_solver(self, prover: Solver, claim: LowerBound, constraints: Constraints | None = None) -> LowerBound:
-        """Run the claimed prover of a bound from the plan's own schedule; a cheaper schedule disproves the bound."""
+        """Prove a bound by running the named solver from the plan's own schedule; a cheaper schedule disproves it."""
         simulation = self.played.simulation
         own, proven = Candidate(simulation.schedule, simulation=simulation), self.graph.needed_compute
         seconds, effort = (tuning.PROVING, BEST) if self.strict else (tuning.PROVING_AGAIN, FAST)
@@ -301,7 +302,7 @@ class _Proofs:
         return self._proven(claim, [prover.name], proven, seconds)
 
     def _by_nodes(self, claim: LowerBound) -> LowerBound:
-        """Prove a bound from the nodes and prices in the plan."""
+        """Prove a bound from the nodes and prices that the plan stores."""
         graph, played = self.graph, self.played
         named = LowerBound.claimed(graph, claim.amount, self.record.get("details", {}).get("bound"), claim.of)
         if named.source != self.record["bound_source"] or (named.prices is not None and len(named.nodes) > 1):
@@ -315,7 +316,7 @@ class _Proofs:
         return self._proven(replace(named, scope=claim.scope), by, played.in_units(int(proof.amount)), seconds)
 
     def _proven(self, claim: LowerBound, by: list[str], proven: float, seconds: float | None) -> LowerBound:
-        """Return the claim, proven or not; ClaimError if it is false, or if strict and the proof was stopped."""
+        """Return the claim, proven or not; ClaimError if it is false, or if strict and the proof ran out of time."""
         if proven >= claim.amount:
             return replace(claim, proven=True)
         if self.strict or seconds is None:
@@ -333,7 +334,7 @@ class _Proofs:
 def _reserved(
     record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
-    """Check the claims about the reservation, and return it."""
+    """Check what the plan claims about the reservation, and return the reservation."""
     if claimed.allocator == PEAK:
         return claimed
     if record["limit"] is not None:
@@ -358,7 +359,7 @@ def _reserved(
 def _arena(
     offsets: Any, simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
-    """Check the claimed arena, and return it with a proven bound; without addresses it is packed again."""
+    """Check the arena that a plan claims, and return it with a proven bound; without addresses it is packed again."""
     memory, bound, alignment = claimed.memory, claimed.bound or 0, claimed.alignment
     _not_above("packed_bound", bound, memory, "it packs into")
     _not_below("packed_memory", memory, simulation.peak_memory, "no arena for its schedule is below")
@@ -386,7 +387,7 @@ def _arena(
 
 
 def _placed(offsets: Any, buffers: Buffers, memory: int, bound: int, alignment: int) -> Allocation:
-    """Return the arena with a plan's addresses; ClaimError if buffers overlap or are outside of it."""
+    """Return the arena with the addresses in the plan; ClaimError if buffers overlap or lie outside of the arena."""
     if not isinstance(offsets, list) or not all(type(each) is int and 0 <= each <= LARGEST_SUM for each in offsets):
         raise PlanError('"offsets" of the plan is {offsets!j}; expected a list of whole numbers', offsets=offsets)
     try:

@@ -1,4 +1,4 @@
-"""A plan: a simulated schedule with its budget and its bound."""
+"""A plan: a simulated schedule with the budget for which it was found, and a lower bound on its compute."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
     from remat_algos.plan.policy import Policy
 
 BoundSearch = Callable[[], tuple[LowerBound, Stop]]
-"""Computes the bound of a plan, and how that computation ended."""
-# Scopes of bounds that are not valid for every schedule.
+"""A function that computes the bound of a plan, and returns it with how the computation ended."""
+# Scopes of bounds that hold only for a class of schedules, and the name of that class in texts.
 SCHEDULES_OF = {
     "fixed order": "schedules of the same order",
     "canonical": "canonical schedules",
     "chain": "schedules of a chain",
 }
-ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that can be read
+ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that can be loaded
 FORMS = (*ORDER_FORMS, "trace", "policy")
 SNAPSHOT = "snapshot"  # a binary form
-# Names that users try first, and the attributes that they mean.
+# Attribute names that users guess, and the attributes to use instead.
 ELSEWHERE = {
     "compute": "simulation.compute",
     "cost": "simulation.compute, or plan.overhead for the recomputation",
@@ -76,7 +76,7 @@ class Plan(Result):
     graph : ComputationGraph
         The graph that is run, with its backward part if it has one.
     budget : Budget
-        The argument of `solve`; for "least+1%", the budget in bytes of its second search.
+        The argument of `solve`; for "least+1%", the budget of the second search in bytes.
     limit : int or None
         The budget in bytes; None means no limit.
     simulation : Simulation
@@ -88,7 +88,7 @@ class Plan(Result):
     options : mapping
         Options of the solver.
     bound_or_search : LowerBound, callable or None
-        The lower bound, or a function that returns it and how its computation ended. The function is called when
+        A lower bound, or a function that returns a bound and how its computation ended. The function is called when
         `bound` is first read, as by printing, saving or pickling the plan. If the user interrupts it, the bound reached
         is stored, and Interrupted is raised.
     seconds : float
@@ -105,13 +105,13 @@ class Plan(Result):
     narrower : LowerBound, optional
         The method's bound for a narrower class of schedules; with constraints, only for schedules that satisfy them.
     solver_peak_bound : int, optional
-        Lower bound on the peak in bytes, proven by the method, if above `least_peak_bound`.
+        Lower bound on the peak in bytes that the method proved, if it is above `least_peak_bound`.
     loaded : bool
-        True if the plan was read from a file. Then its solver, `options`, `seconds`, `details`, `report`, `narrower`
-        and `solver_peak_bound` are unverified, and printed as claims.
+        True if the plan was read from a file. Its solver, `options`, `seconds`, `details`, `report`, `narrower`
+        and `solver_peak_bound` are then unverified, and printed as claims.
     link : Link, optional
-        The link over which values may be copied to the host and back. With a link, the time is that at the planned
-        share of its rates (`Link.planned`), and the bound is on the time of every schedule with copies at these rates.
+        The link over which values may be copied to the host and back. With a link, times are those at the planned
+        share of its rates (`Link.planned`), and the bound is for the time of every schedule with copies at these rates.
     """
 
     graph: ComputationGraph
@@ -147,7 +147,7 @@ class Plan(Result):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        _ = self.bound  # a function is not pickled
+        _ = self.bound  # functions cannot be pickled
         return by_fields(self)
 
     def __post_init__(self) -> None:
@@ -156,13 +156,13 @@ class Plan(Result):
         if self.link is None and self.schedule.loads.size:
             raise PlanError("the schedule of the plan loads values from the host; give the plan its link")
         if isinstance(self.bound_or_search, LowerBound):
-            self.bound_or_search.record(self.graph)  # checks its nodes
+            self.bound_or_search.record(self.graph)  # raises for another graph's nodes
         if self.constraints is not None:
             object.__setattr__(self, "constraints", Constraints.of(self.graph, self.constraints))
         if self.reservation is None:
             object.__setattr__(self, "reservation", get_allocator(PEAK).reserve(self.simulation))
 
-    if not TYPE_CHECKING:  # type checkers know the fields
+    if not TYPE_CHECKING:  # hidden from type checkers
 
         def __getattr__(self, name: str) -> Any:
             known = [each for each in dir(type(self)) if not each.startswith("_")]
@@ -173,9 +173,9 @@ class Plan(Result):
 
     @property
     def bound(self) -> LowerBound | None:
-        """Lower bound on the compute of every schedule of its `scope` within the limit; computed when first read.
+        """Lower bound on the compute of every schedule in its `scope` within the limit; computed when first read.
 
-        Without a limit, or for the budget "least", it is for schedules within the peak of this plan.
+        Without a limit, or for the budget "least", it bounds schedules whose peak is within that of this plan.
         """
         known = self.bound_or_search
         if known is None or isinstance(known, LowerBound):
@@ -199,7 +199,8 @@ class Plan(Result):
     def peak_bound(self) -> int:
         """Lower bound on the peak of every schedule: `least_peak_bound`, or a larger one that a solver proved.
 
-        With a link only values that a node reads and computes while it runs count, since others can be offloaded.
+        With a link, other values may be on the host while a node runs. So only the values that the node reads and
+        computes count.
         """
         if self.link is not None:
             return least_peak_bound(self.graph, copies=True)[0]
@@ -220,14 +221,14 @@ class Plan(Result):
 
     @property
     def _played(self) -> Timeline:
-        """Times of runs and copies; without a link, time is measured in compute."""
+        """Times of runs and copies; without a link, compute serves as time."""
         return self.timeline or timeline(self.simulation)
 
     @property
     def time(self) -> int | float:
         """The end of the last run or copy, in the unit of the costs; without a link the compute.
 
-        With a link, it is at the planned share of its rates; use `timeline(plan.simulation, link).time` for others.
+        Copies run at the planned share of the link's rates; for other rates use `timeline(plan.simulation, link).time`.
         """
         played = self.timeline
         return self.simulation.compute if played is None else played.time
@@ -260,7 +261,7 @@ class Plan(Result):
 
     @checked_arguments
     def policy(self, blocks: Blocks | str | Sequence[str] | None = None, semantics: str = "graph") -> Policy:
-        """Return the decisions keep, recompute or offload, with their prices, for other frameworks.
+        """Return the decisions keep, recompute or offload for other frameworks, with their bytes and costs.
 
         Parameters
         ----------
@@ -337,7 +338,7 @@ class Plan(Result):
 
     @checked_arguments
     def figures(self, names: Sequence[str] = SHOWN) -> dict[str, Any]:
-        """Return entries of the record by name, and "bound_proven"; names that the record lacks are left out."""
+        """Return entries of the record by name, and "bound_proven"; entries that the record lacks are left out."""
         record = self.record() | {"bound_proven": self.bound is not None and self.bound.proven}
         return {name: record[name] for name in names if name in record}
 
@@ -390,7 +391,7 @@ class Plan(Result):
     @classmethod
     @checked_arguments
     def load(cls, path: str | os.PathLike[str], graph: ComputationGraph) -> Plan:
-        """Read a plan for a graph, before or after its differentiation, and verify it, with the errors of `verify`."""
+        """Read a plan for a graph, differentiated or not, and verify it; raises the errors of `verify`."""
         return read_plan(path, graph)
 
     def heading(self) -> Iterator[str]:
@@ -404,7 +405,7 @@ class Plan(Result):
             yield f"best plan: {self.method}{tried}"
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yield label and text of each line below the headline."""
+        """Yield the label and the text of each line below the headline."""
         graph, simulation = self.graph, self.simulation
         labels, base = graph.labels, baseline_peak(graph)
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
@@ -448,19 +449,19 @@ class Plan(Result):
 
 
 def check_form(form: str) -> str:
-    """Return a form in which plans are saved; PlanError if it is unknown."""
+    """Return `form` if plans can be saved in it; PlanError if it is unknown."""
     if form not in (*FORMS, SNAPSHOT):
         raise PlanError("the form {form!r} is not known; use {known!l}", form=form, known=(*FORMS, SNAPSHOT))
     return form
 
 
 def read_plan(path: str | os.PathLike[str], graph: ComputationGraph, strict: bool = False) -> Plan:
-    """Read and verify a plan; `strict` as in `checked`."""
+    """Read a plan from a file and verify it; `strict` as in `checked`."""
     return from_file(path, lambda record: plan_of(record, graph, strict))
 
 
 def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = False) -> Plan:
-    """Verify the record of a plan; `strict` as in `checked`."""
+    """Verify the record of a plan, and return the plan; `strict` as in `checked`."""
     from remat_algos.plan.check_claims import checked
 
     record = shaped(record)
@@ -488,21 +489,21 @@ def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = F
 
 
 def bounded(plan: Plan) -> Plan:
-    """Compute the bound of a plan; if interrupted, return the plan with its bound so far, and this `stop`."""
+    """Compute the bound of a plan, and return the plan; if interrupted, it has the bound reached and this Stop."""
     with until_stopped() as ending:
         _ = plan.bound
     return plan if ending.stop.complete else replace(plan, report=replace(plan.report, stop=ending.stop))
 
 
 def _share_cell(plan: Plan) -> str:
-    """Reserved bytes as a share of the allocator's own base if it has one, else the peak as a share of the base."""
+    """Return the peak in % of the baseline's peak, or reserved bytes in % of the allocator's own base if it has one."""
     allocator = get_allocator(plan.reservation.allocator)
     size = plan.reservation.memory if allocator.own_base else plan.peak_memory
     return percent(size, max(1, allocator.base(plan.graph)))
 
 
 def _bound_cell(plan: Plan) -> str:
-    """The bound, in % above one pass."""
+    """Return the bound, in % above one pass."""
     bound, one_pass = plan.bound, plan.graph.needed_compute
     if bound is None or bound.scope != ANY_ORDER:
         return ""
@@ -510,7 +511,7 @@ def _bound_cell(plan: Plan) -> str:
 
 
 def _gap_cell(plan: Plan) -> str:
-    """The excess of the plan above the bound, in % of the bound."""
+    """Return the distance of the plan from the bound, in % of the bound."""
     bound = plan.bound
     if bound is None or bound.scope != ANY_ORDER:
         return ""
@@ -531,16 +532,15 @@ CELLS: Mapping[str, Callable[[Plan], str]] = {
     "extra runs": lambda plan: str(plan.simulation.extra_runs),
     "time (s)": lambda plan: f"{plan.seconds:.2f}",
 }
-"""The cells of a plan in tables, by column."""
+"""The function that makes the cell of a plan, for each column of a table."""
 
 
 def cells(plan: Plan, columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the cells of a plan in the columns of a table."""
     return tuple(CELLS[name](plan) for name in columns)
 
 
 def conditions(residents: int, constraints: Constraints | None, link: Link | None) -> Iterator[str]:
-    """Yield the lines above a table of plans."""
+    """Yield the lines above a table of plans: residents, constraints and link."""
     if residents:
         yield f"residents: {format_bytes(residents)}"
     if constraints is not None:
@@ -555,7 +555,7 @@ def _resident_cell(plan: Plan, peak: int) -> str:
 
 
 def reordered(plan: Plan) -> bool:
-    """True if a plan lowers the peak by its order alone, without recomputation."""
+    """Return True if the order alone lowers the peak of a plan, without recomputation."""
     return (
         plan.simulation.extra_runs == 0
         and not plan.schedule.loads.size
@@ -564,12 +564,12 @@ def reordered(plan: Plan) -> bool:
 
 
 def _lowest(plan: Plan) -> bool:
-    """True if the peak is minimized: for the budget "least", or without a limit."""
+    """Return True if the peak is minimized: for the budget "least", or without a limit."""
     return plan.limit is None or plan.budget.least
 
 
 def _searched(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield rows about the search, which cannot be checked in a plan from a file."""
+    """Yield rows about the search; they cannot be verified for a plan from a file."""
     if plan.loaded and plan.report.tried is not None:
         yield "tried", counted(plan.report.tried, "solver")
     solver = find_solver(plan.method)
@@ -579,7 +579,7 @@ def _searched(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _recomputed(plan: Plan) -> str:
-    """Text about recomputed nodes and extra runs, or about a peak that the order alone lowers."""
+    """Return text about recomputed nodes and extra runs, or about a peak that the order alone lowers."""
     nodes = int((plan.simulation.runs > 1).sum())
     if not nodes:
         return f"{'reordered, ' if reordered(plan) else ''}no node recomputed"
@@ -587,7 +587,7 @@ def _recomputed(plan: Plan) -> str:
 
 
 def _peak_certificate(plan: Plan) -> str:
-    """Text about the lower bound on the peak; if the lowest peak was requested, with the excess of the plan."""
+    """Return text about the lower bound on the peak, and about the plan's distance from it if the peak is minimized."""
     bound, peak = plan.peak_bound, plan.peak_memory
     if peak <= bound:
         return "no schedule has a lower peak"
@@ -596,7 +596,7 @@ def _peak_certificate(plan: Plan) -> str:
 
 
 def _certificate(plan: Plan, bound: LowerBound) -> str:
-    """Text about the lower bound on compute, its source, and the excess of the plan."""
+    """Return text about the lower bound on compute, its source, and the plan's distance from it."""
     compute, one_pass = bound.amount, plan.graph.needed_compute
     whose = f", {SCHEDULES_OF[bound.scope]} only" if bound.scope in SCHEDULES_OF else ""
     extra = f", {fine_percent(compute - one_pass, one_pass)} more than one pass" if compute > one_pass else ""
@@ -616,7 +616,7 @@ def _certificate(plan: Plan, bound: LowerBound) -> str:
 
 
 def _narrower(plan: Plan, narrower: LowerBound) -> Iterator[tuple[str, str]]:
-    """Yield the row of the bound for a class of schedules, if it is above the bound for all schedules."""
+    """Yield the row about the bound for a narrower class of schedules, if it exceeds the bound for all schedules."""
     bound, whose = narrower.amount, SCHEDULES_OF[narrower.scope]
     if bound <= (0 if plan.bound is None else plan.bound.amount):
         return

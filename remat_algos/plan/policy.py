@@ -1,4 +1,4 @@
-"""Policies: for each block of a model, or each tensor, whether to keep, recompute or offload it."""
+"""Policies: the decision to keep, recompute or offload, for each block of a model or for each tensor."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ ROW: Entries = {
     "decision": (lambda entry: entry in DECISIONS, "keep, recompute or offload"),
     "saved": (are_texts, "a list of names of operators"),
 }
-"""Entries of the JSON record of each block of a policy; `ENTRIES` are those of the policy."""
+"""Entries of the JSON record of one block in a policy; `ENTRIES` are those of the policy itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """The treatment of one block, named by its module path, or of one tensor.
+    """What a policy does with one block, named by its module path, or with one tensor.
 
-    `decision` is to keep everything that gradients need, to checkpoint the block ("recompute"), or to offload: to
-    checkpoint it with its inputs on the host. `saved` are the operators of a checkpointed block whose outputs stay, by
-    their names within the block. `memory` are the bytes that stay from the forward to the backward part, or the size of
-    a tensor. `compute` is the cost of recomputation, and `copies` the time of stores and loads, both in the unit of the
-    graph. `inputs`, in plans for PyTorch, are the arguments of an offloaded block that go to the host, such as "0",
-    "mask" or "pair.1"; () means all.
+    `decision` is "keep" for everything that gradients need, "recompute" for a checkpointed block, or "offload" for a
+    checkpointed block with its inputs on the host. `saved` names the operators of a checkpointed block whose outputs
+    stay, relative to the block. `memory` is the number of bytes that stay from the forward to the backward part, or the
+    size of a tensor. `compute` is the cost of recomputation, and `copies` the time of stores and loads, both in the
+    unit of the graph. `inputs` is set in plans for PyTorch: the arguments of an offloaded block that go to the host,
+    such as "0", "mask" or "pair.1"; () means all.
     """
 
     name: str
@@ -90,11 +90,11 @@ class Treatment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy(Result):
-    """The decisions for each block of a graph, or for each tensor, and the simulation of the resulting schedule.
+    """The decision for each block of a graph or for each tensor, and the simulation of the resulting schedule.
 
-    `semantics`, "eager" or "graph", defines what is recomputed. A policy of blocks has a decision for each block, and
-    `saved`, bool[n], the nodes whose outputs stay; one of tensors has neither, and follows from the simulation. `limit`
-    is that of the search in bytes. With a `link`, values may go to the host.
+    `semantics`, "eager" or "graph", defines what is recomputed. In a policy of blocks, `decisions` has one entry per
+    block, and `saved`, bool[n], marks the nodes whose outputs stay. A policy of tensors has neither; it follows from
+    the simulation. `limit` is the limit of the search in bytes. With a `link`, values may go to the host.
     """
 
     simulation: Simulation
@@ -131,7 +131,7 @@ class Policy(Result):
         limit: int | None = None,
         link: Link | None = None,
     ) -> Policy:
-        """Simulate the policy with one decision per block, and with these nodes whose outputs stay."""
+        """Simulate the policy with one decision per block, in which the outputs of the nodes `saved` stay."""
         decisions = [KEEP if blocks.trigger[b] < 0 else decision for b, decision in enumerate(decisions)]
         for b, reason in blocks.refusals.items():
             if decisions[b] != KEEP:
@@ -148,7 +148,7 @@ class Policy(Result):
 
     @property
     def treatments(self) -> tuple[Treatment, ...]:
-        """Treatments of all blocks, in the order in which they run, or of all values that are saved or come back."""
+        """The treatments of all blocks in the order of their runs, or of all tensors kept, recomputed or offloaded."""
         return tuple(remembered(self._derived, "treatments", lambda: list(self._treatments())))
 
     def _treatments(self) -> Iterator[Treatment]:
@@ -168,7 +168,7 @@ class Policy(Result):
             kind = np.where(recomputed, RECOMPUTE, np.where(crosses, KEEP, ""))
             kind[simulation.stores] = OFFLOAD
             for x in np.flatnonzero(kind != "").tolist():
-                # The price of a value is that of its node, which may compute other values as well.
+                # The cost of a value is that of its node, which may compute other values as well.
                 figures = int(graph.memory[x]), int(extra[graph.producer[x]]), in_units(int(copies[x]), ticks)
                 yield Treatment(graph.value_name(x), str(kind[x]), (), *figures)
             return
@@ -200,15 +200,15 @@ class Policy(Result):
 
     @property
     def overhead(self) -> int | float:
-        """Cost beyond one pass: recomputation and, since they are synchronous, copies of blocks."""
+        """Cost beyond one pass: recomputation, and for blocks also copies, which are synchronous."""
         copies = sum(each.copies for each in self.treatments) if self.blocks is not None else 0
         return self.simulation.overhead + copies
 
     @property
     def bound(self) -> LowerBound:
-        """Lower bound on compute, with a link on time, of every schedule within the limit; computed when first read.
+        """Lower bound on the compute, or with a link the time, of every schedule within the limit.
 
-        Without a limit, it is for schedules within the peak of the policy.
+        It is computed when first read. Without a limit, it bounds schedules whose peak is within that of the policy.
         """
 
         def computed() -> LowerBound:
@@ -224,7 +224,7 @@ class Policy(Result):
         return self.bound.gap(self.graph.needed_compute + self.overhead)
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record: the names by decision, then every treatment with its bytes and price."""
+        """Return the JSON record: names grouped by decision, then every treatment with its bytes and costs."""
         own, what = ("", "tensors") if self.blocks is None else ("semantics limit bound=bound.amount gap", "blocks")
         return {
             **{"format": FORMAT, "version": VERSION, "graph_hash": self.graph.source_hash},
@@ -242,11 +242,11 @@ class Policy(Result):
         blocks: Blocks | None = None,
         holds: Holds | None = None,
     ) -> Policy:
-        """Read a policy of blocks for a graph and simulate it; PlanError if the figures in the file differ."""
+        """Read a policy of blocks for a graph and simulate it; PlanError if the simulation gives other figures."""
         return from_file(path, lambda record: _loaded(record, graph, blocks, holds))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells under `COLUMNS`: one row for consecutive blocks of a stack with equal treatments."""
+        """Yield the cells under `COLUMNS`; consecutive blocks of a stack with equal treatments share a row."""
         stacks: dict[str, list[Treatment]] = {}
         for each in self.treatments:
             stacks.setdefault(_stack(each.name), []).append(each)
@@ -262,7 +262,7 @@ class Policy(Result):
                     yield name, same.decision, saved, format_bytes(same.memory), price
 
     def figures(self, states: int = 0) -> Iterator[tuple[str, str]]:
-        """Yield label and text of each line below the table; `states` are bytes to add to the simulated peak."""
+        """Yield the label and text of each line below the table; `states` is bytes to add to the simulated peak."""
         graph, base, peak = self.graph, baseline_peak(self.graph), self.peak_memory + states
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
         yield "peak", f"{exact_bytes(peak)}, {percent(peak, base)} of one pass{limit}"
@@ -276,12 +276,12 @@ class Policy(Result):
             yield label, f"{graph.labels.compute(amount)}, {fine_percent(amount, one_pass)} {what}"
 
     def notes(self) -> list[str]:
-        """Return the figures as lines."""
+        """Return the lines with the figures."""
         return labelled(self.figures())
 
 
 def nearest(simulation: Simulation, blocks: Blocks, semantics: str) -> tuple[list[str], Bool]:
-    """Return the decisions per block that are nearest to a schedule, and bool[n], the nodes whose outputs it keeps."""
+    """Return the decisions per block that are nearest to a schedule, and the nodes whose outputs it keeps, bool[n]."""
     graph = simulation.graph
     saved, stored = np.zeros(graph.n_nodes, bool), np.zeros(graph.n_values, bool)
     saved[graph.producer[[x for x, _ in simulation.saved]]] = True
@@ -293,7 +293,8 @@ def nearest(simulation: Simulation, blocks: Blocks, semantics: str) -> tuple[lis
         kept = b in blocks.refusals or not (again or away)
         decisions.append(KEEP if kept else OFFLOAD if away else RECOMPUTE)
         drawn = members[np.isin(members, blocks.draws)]
-        # PyTorch restores the state of the generator before a rerun, so draws after a saved draw must be saved too.
+        # PyTorch restores the state of the random generator before a rerun. So all draws after a saved draw must be
+        # saved too.
         if semantics == EAGER:
             saved[drawn] = np.logical_or.accumulate(saved[drawn])
         saved[np.intersect1d(members, blocks.fixed)] = False
@@ -301,7 +302,7 @@ def nearest(simulation: Simulation, blocks: Blocks, semantics: str) -> tuple[lis
 
 
 def every_nth(blocks: Blocks, n: int) -> list[str]:
-    """Return the decisions that checkpoint every n-th block of each stack, beginning with the first."""
+    """Return the decisions that checkpoint every n-th block of each stack, starting with the first."""
     ran, decisions = Counter[str](), [KEEP] * len(blocks)
     for b, stack in enumerate(map(_stack, blocks.names)):
         if ran[stack] % n == 0 and b not in blocks.refusals:
@@ -311,12 +312,12 @@ def every_nth(blocks: Blocks, n: int) -> list[str]:
 
 
 def _stack(name: str) -> str:
-    """Replace numbers in a module path by `*`: `layers.*.mlp`."""
+    """Return a module path with `*` for each number: `layers.*.mlp`."""
     return re.sub(r"\d+", "*", name)
 
 
 def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks | None, holds: Holds | None) -> Policy:
-    """Return the policy of a record; PlanError if it is for another graph, or its figures are not those simulated."""
+    """Return the policy in a record; PlanError if it is for another graph, or the simulation gives other figures."""
     if record.get("format") != FORMAT or record.get("version") != VERSION or "blocks" not in record:
         raise PlanError("not a policy of blocks of version {version}", version=VERSION)
     check_entries(record, ENTRIES, "the policy")

@@ -1,4 +1,4 @@
-"""The report of a search, and the JSON of a plan: its entries and their types."""
+"""The report of a search, and the entries of a plan's JSON with their types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, listed
 
 OTHERS_SHOWN = 3
-NEAR = float(Budget(NEAR_LOWEST).above_lowest or 0)  # share of the lowest peak
+NEAR = float(Budget(NEAR_LOWEST).above_lowest or 0)  # relative to the lowest peak
 COUNT, COUNTS = "a whole number, 0 or more", "an object of whole numbers, 0 or more"
 
 
@@ -39,12 +39,11 @@ def _is_truth(value: Any) -> bool:
 
 
 def are_texts(value: Any) -> bool:
-    """True for a list of strings."""
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
 Entries = Mapping[str, tuple[Callable[[Any], bool], str]]
-"""For each entry of a JSON object, a test and a description of what it expects."""
+"""For each entry of a JSON object, a test, and a description of the values that pass it."""
 DETAILS: Entries = {
     "solvers_tried": (is_count, COUNT),
     "simulated": (is_count, COUNT),
@@ -56,17 +55,17 @@ DETAILS: Entries = {
     "interrupted": (_is_truth, "true or false"),
     "out_of_memory": (are_texts, "a list of strings"),
 }
-"""The entries of a report in the details of a plan's JSON, which also has entries of its solver."""
+"""Entries of a search report within the details of a plan's JSON; the details also contain entries of the solver."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchReport:
-    """Solvers tried, other plans found, and how the search ended.
+    """The solvers that were tried, the other plans found, and how the search ended.
 
-    `tried` is the number of solvers, None if one was named. `overheads` has the overhead of each solver's best plan
-    within the budget, the best first, and `peaks` their peaks, if the peak was minimized. `simulated` and `skipped`
-    count schedules of the plan's solver, or if that is no_remat, of the only other one. `out_of_memory` names the
-    solvers and other parts that ran out of memory.
+    `tried` is the number of solvers, None if one was named. `overheads` is the overhead of each solver's best plan
+    within the budget, the best first. `peaks` are the peaks of these plans, if the peak was minimized. `simulated` and
+    `skipped` count schedules of the plan's solver; if that is no_remat and only one other solver ran, they count the
+    other's. `out_of_memory` names the solvers and other parts of the search that ran out of memory.
     """
 
     tried: int | None = None
@@ -81,7 +80,7 @@ class SearchReport:
 
     @classmethod
     def claimed(cls, details: Mapping[str, Any]) -> SearchReport:
-        """Read a report from the details of a plan's JSON, whose types have been checked."""
+        """Read a report from the details of a plan's JSON; their types have been checked."""
         stop = Stop.DONE if details.get("complete", True) else Stop.DEADLINE
         stop = Stop.FAILED if details.get("failed") else stop
         stop |= Stop.OUT_OF_MEMORY if details.get("out_of_memory") else Stop.DONE
@@ -98,11 +97,11 @@ class SearchReport:
 
     @property
     def cut_short(self) -> dict[str, bool]:
-        """Whether the solver failed after its first schedule, and whether the user stopped the search."""
+        """The flags "failed", for a solver that failed after its first schedule, and "interrupted", by the user."""
         return {"failed": self.stop is Stop.FAILED, "interrupted": self.stop is Stop.INTERRUPTED}
 
     def record(self) -> dict[str, Any]:
-        """Return entries for the details of a plan's JSON, where a search that ended with a proof is complete."""
+        """Return entries for the details of a plan's JSON; a search that ended with a proof counts as complete."""
         record: dict[str, Any] = {}
         if self.simulated is not None:
             record = {"simulated": self.simulated, **self.stop.record()}
@@ -119,7 +118,7 @@ class SearchReport:
         return record if self.tried is None else {**record, "solvers_tried": self.tried}
 
     def rows(self, method: str, *, one_pass: int, peak: int) -> Iterator[tuple[str, str]]:
-        """Yield rows (label, text) about the other plans found, for a plan of this method and peak."""
+        """Yield rows (label, text) about the other plans found; `method` and `peak` are those of the plan itself."""
         others = [self._other(name, one_pass, peak) for name in self.overheads if name != method]
         if others:
             more = f", {len(others) - OTHERS_SHOWN} more" if others[OTHERS_SHOWN:] else ""
@@ -134,7 +133,7 @@ class SearchReport:
             yield "cheaper", f"{percent(min(near), one_pass)} within 0.1 % of this peak: budget {NEAR_LOWEST}"
 
     def ending(self) -> Iterator[tuple[str, str]]:
-        """Yield rows (label, text) about schedules left out and the reason why the search stopped."""
+        """Yield rows (label, text) about skipped schedules, and the reason why the search stopped."""
         if self.skipped:
             yield "skipped", skipped_text(self.skipped)
         if reason := self.stop.reason:
@@ -142,14 +141,13 @@ class SearchReport:
             yield "stopped", f"{reason}{where}; this is the best plan found"
 
     def _other(self, name: str, one_pass: int, peak: int) -> str:
-        """Text about the best plan of another solver: its overhead, and its peak if that is higher."""
+        """Return text about the best plan of another solver: its overhead, and its peak if that is higher."""
         own = self.peaks.get(name, peak)
         higher = f" at {own / max(1, peak):.2f} x the peak" if own > peak else ""
         return f"{name} {percent(self.overheads[name], one_pass)}{higher}"
 
 
 def skipped_text(skipped: Mapping[str, int]) -> str:
-    """Text about the schedules that a solver abandoned, by reason."""
     return ", ".join(f"{counted(count, 'schedule')} {reason}" for reason, count in skipped.items())
 
 
@@ -160,12 +158,12 @@ SHOWN = (
     *("peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "bound_source", "gap"),
     *(*COPIES, "host_peak"),
 )
-"""Entries by which plans are compared; those of copies exist only with a link."""
+"""Entries by which plans are compared; those about copies exist only with a link."""
 POINT = ("peak_memory", "compute", "overhead", *COPIES, "bound", "bound_source", "bound_proven", "gap")
 """Entries of a plan on a frontier."""
 RESERVED = ("allocator", *POOL_KEYS.values(), *ARENA_KEYS.values(), "fragmentation")
-"""Entries of a plan whose budget limits the bytes that an allocator reserves."""
-BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # details that are no solver's
+"""Entries of a plan whose budget limits the reserved bytes of an allocator."""
+BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # entries that prove bounds
 KINDS: Mapping[str, type | tuple[type, ...]] = {
     "graph_hash": str,
     "differentiate": (dict, type(None)),
@@ -195,12 +193,12 @@ LINK_KINDS: Mapping[str, type | tuple[type, ...]] = {
     "overhead_in_time": (int, float),
     "host_peak": int,
 }
-"""Entries that every plan with a link has, and no other plan."""
+"""Entries that every plan with a link contains, and no other plan."""
 TIME_KINDS = {"bound": (int, float, type(None))}
-"""Entries that are times with a link, and otherwise compute, which is a whole number."""
+"""Types of entries that are times if the plan has a link; otherwise these are compute, a whole number."""
 WHOLE = {key for key, kind in {**KINDS, **LINK_KINDS}.items() if kind in (int, (int, type(None)))}
 WHOLE |= {"version", "schedule", "loads", "lingering", "stores", "offsets", "peak_bound"}
-"""Entries of whole numbers, which JSON may write as 1.0."""
+"""Entries that consist of whole numbers; JSON may write these as 1.0."""
 _KIND_NAMES = {
     str: "a string",
     int: "a whole number",
@@ -212,7 +210,7 @@ _KIND_NAMES = {
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the JSON object in a file; PlanError, with line and column, for anything else."""
+    """Return the JSON object in a file; PlanError with line and column if it contains anything else."""
     file = Path(path)
     try:
         record = json_of(read_text(file))
@@ -228,7 +226,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def from_file(path: str | os.PathLike[str], use: Callable[[dict[str, Any]], Answer]) -> Answer:
-    """Return `use(record)` for the plan in a file; errors begin with the file's name."""
+    """Return `use(record)` for the record in a file; error messages begin with the name of the file."""
     record = read_record(path)
     try:
         return use(record)
@@ -237,7 +235,7 @@ def from_file(path: str | os.PathLike[str], use: Callable[[dict[str, Any]], Answ
 
 
 def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the record; PlanError if an entry is missing or of another type."""
+    """Return the record of a plan; PlanError if an entry is missing or has the wrong type."""
     whole = WHOLE - TIME_KINDS.keys() if "link" in record else WHOLE
     record = {key: _whole(entry) if key in whole else entry for key, entry in record.items()}
     if record.get("format") != FORMAT:
@@ -264,18 +262,18 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _whole(entry: Any) -> Any:
-    """Convert floats such as 1.0 in an entry of whole numbers to int."""
+    """Convert floats such as 1.0 to int; lists entry by entry."""
     if isinstance(entry, list):
         return [_whole(each) for each in entry]
     return int(entry) if isinstance(entry, float) and entry.is_integer() else entry
 
 
 def _check_figures(record: Mapping[str, Any]) -> None:
-    """Check the types of entries that cannot be compared with the simulation; PlanError if one is wrong."""
+    """Raise PlanError if an entry that no simulation can confirm has the wrong type."""
     for name in ("solver", "method"):
         if not record[name].strip():
             raise PlanError('"{name}" of the plan is empty; expected the name of a solver', name=name)
-    if not 0 <= record["seconds"] < LARGEST_SUM:  # False for NaN
+    if not 0 <= record["seconds"] < LARGEST_SUM:  # also refuses NaN
         raise PlanError('"seconds" of the plan is {record}; expected a number, 0 or more', record=record["seconds"])
     details = record.get("details", {})
     kinds = {**DETAILS, "peak_bound": (is_count, COUNT)}
@@ -307,7 +305,7 @@ def check_entries(record: Mapping[str, Any], entries: Entries, of: str) -> None:
 
 
 def copies(record: Mapping[str, Any]) -> Copies:
-    """Read the loads, lingering values and stores of a plan; PlanError if they are malformed."""
+    """Return the loads, lingering values and stores in a plan's record; PlanError if they are malformed."""
     copies: list[Any] = []
     for name, columns in (("loads", "step value"), ("lingering", "value step until"), ("stores", "step value")):
         rows, row = record.get(name, []), columns.split()
@@ -329,7 +327,7 @@ def _is_row(row: Any, columns: list[str]) -> bool:
 
 
 def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> ComputationGraph:
-    """Differentiate the graph with the options of a plan; PlanError if they do not fit the graph."""
+    """Differentiate the graph with the options in a plan; PlanError if the options do not fit the graph."""
     try:
         return differentiate_as(graph, options)
     except (TypeError, ValueError) as error:
@@ -337,7 +335,7 @@ def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> Compu
 
 
 def derivation_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the options of `differentiate` in a plan, if any; PlanError if they are malformed."""
+    """Return the options of `differentiate` in a plan, or None; PlanError if they are malformed."""
     options: dict[str, Any] | None = record.get("differentiate")
     _check_kind("differentiate", options, KINDS["differentiate"])
     return options
@@ -352,7 +350,7 @@ def _check_kind(name: str, value: Any, kind: type | tuple[type, ...]) -> None:
 
 
 def link_of(record: Mapping[str, Any]) -> Link | None:
-    """Return the link of a plan, if any; PlanError if it is invalid."""
+    """Return the link of a plan, or None; PlanError if it is invalid."""
     try:
         return Link.of(record["link"]) if "link" in record else None
     except (TypeError, ValueError) as error:
@@ -360,12 +358,12 @@ def link_of(record: Mapping[str, Any]) -> Link | None:
 
 
 def is_id(number: Any) -> bool:
-    """True for a whole number that can be a node id or a step."""
+    """Return True for a whole number that can be a node id or a step."""
     return type(number) is int and 0 <= number < 2**31
 
 
 def plain(value: Any) -> Any:
-    """Return the value as JSON: NumPy numbers as Python numbers, null for NaN and infinity."""
+    """Return a value in types of JSON: NumPy numbers become Python numbers, NaN and infinity null."""
     if isinstance(value, Mapping):
         return {str(name): plain(value) for name, value in value.items()}
     if isinstance(value, list | tuple):
@@ -375,5 +373,5 @@ def plain(value: Any) -> Any:
 
 
 def own_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the details without those of the report and of bounds."""
+    """Return the details without the entries of the report and of bounds."""
     return {name: value for name, value in details.items() if name not in (*DETAILS, *BOUND_DETAILS)}

@@ -1,19 +1,21 @@
-"""Numbers of plans that change results or times, each with what it trades."""
+"""Tuning constants of plans and policies; the comment at each says what it trades."""
 
-# In blocks of at most ALL_SUBSETS members every subset is an option; MAX_OPTIONS: maximum options of a kind of block.
-# Higher: better policies, more time.
+# ALL_SUBSETS: maximum number of members of a block for which every subset is an option. MAX_OPTIONS: maximum number of
+# options for larger blocks. Higher: better policies, more time.
 ALL_SUBSETS, MAX_OPTIONS = 8, 200
-# Number of members by which sets may differ from sets on the hull. Higher: better policies, more time.
+# Maximum number of members by which an option may differ from a set on the hull. Higher: better policies, more time.
 HULL_CHANGES = 3
-# Combinations of options up to which all are simulated. Higher: more optima, more time.
+# Maximum number of combinations of options for which all are simulated. Higher: more policies are optimal, more time.
 MAX_COMBINATIONS = 2**11
-# MAX_BLOCK_STATES: maximum states of the dynamic program after each block. HOST_PARTS: levels to which bytes on the
-# host are rounded. Higher: less rounding, more time.
+# MAX_BLOCK_STATES: maximum number of states of the dynamic program after each block. HOST_PARTS: number of levels to
+# which bytes on the host are rounded. Higher: less rounding, more time.
 MAX_BLOCK_STATES, HOST_PARTS = 2**11, 2**6
-# Budgets of the dynamic program that are tried near a limit. Higher: less compute within it, more time.
+# Maximum number of budgets near a limit for which the dynamic program runs. Higher: less compute within the limit, more
+# time.
 BUDGET_ROUNDS = 12
-# Share of one pass by which a plan with nearly the same peak must be cheaper to be mentioned. Higher: fewer hints.
+# A hint mentions a cheaper plan with nearly the same peak if it saves at least this share of one pass. Higher: fewer
+# hints.
 NOTABLE = 0.01
-# Seconds to prove one claim: PROVING in `verify`, PROVING_AGAIN in `Plan.load` for a solver's bound or an arena, which
-# effort "fast" usually proves faster. Higher: more claims are checked, later ends.
+# Time limits in seconds for the proof of one claim. PROVING: in `verify`. PROVING_AGAIN: in `Plan.load`, for an arena
+# or a bound by a solver, which effort "fast" usually proves in less. Higher: more claims are proven, longer waiting.
 PROVING, PROVING_AGAIN = 30, 1.0

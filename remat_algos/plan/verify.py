@@ -1,4 +1,4 @@
-"""Verify a plan: simulate it and compare everything that it claims."""
+"""Verify a plan: simulate its schedule, and check everything that it claims."""
 
 import os
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     """Simulate a plan's schedule, and check everything that the plan claims.
 
     The lower bound is proven again: from the nodes and prices in the plan, by a minimum cut or an integer program, or
-    by running the solver that proved it, starting from the plan's schedule. A bound that is not proven within 30
-    seconds, or that has no such source, is refused. `Plan.load` spends a second on a bound by a solver; without a proof
-    that bound is only a claim (``plan.bound.proven``). Addresses in an arena are compared with the lifetimes of its
+    by the solver that proved it, which starts from the plan's schedule. A bound that is not proven within 30
+    seconds, or that has no such source, is refused. `Plan.load` gives a solver one second; without a proof in that time
+    the bound is only a claim (``plan.bound.proven``). Addresses in an arena are compared with the lifetimes of its
     buffers; a file without addresses is packed again. The model of any other allocator is run again.
 
     The plan defines the problem: its options of `differentiate`, its budget, link, allocator and constraints, which
@@ -43,7 +43,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     PlanError
         If it is not a plan, or is for another graph.
     ClaimError
-        If the schedule cannot be run, a claim is false, or a bound is not proven. It has the claim and the true figure.
+        If the schedule cannot run, a claim is false, or a bound is not proven. The message has both figures.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
 def verified(
     graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str], strict: bool = False
 ) -> Checked:
-    """Verify a plan; `strict` as in `checked`."""
+    """Verify a plan, and return the checked results; `strict` as in `checked`."""
     if isinstance(plan, str | os.PathLike):
         return from_file(plan, lambda record: checked(graph, shaped(record), strict))
     record = plan if isinstance(plan, Mapping) else check_kind(plan, Plan, "plan").record()

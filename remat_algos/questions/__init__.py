@@ -1,1 +1,1 @@
-"""Questions about plans: compare, explain, flip decisions, fit a model, compute a frontier."""
+"""Questions about plans: compare solvers, explain and flip decisions, fit a model, compute a frontier."""

@@ -1,4 +1,4 @@
-"""Memory and compute of training by type of layer and by data structure."""
+"""Breakdown of the memory and compute of training, by type of layer and by data structure."""
 
 from __future__ import annotations
 
@@ -25,14 +25,18 @@ from remat_algos.wording import format_bytes
 
 BY = ("layer", "operation")
 OPTIMIZER = "optimizer"
-"""The type of the nodes that update parameters."""
+"""The type of nodes that update parameters."""
 
 STRUCTURES = ("feature maps", "other values", "gradients", "weights", "workspace", "inputs")
-"""Data structures: forward values that the backward part reads; other forward values; gradients of values; parameters,
-their gradients and all states, including those of the optimizer; scratch memory; inputs."""
+"""Names of the data structures.
+
+"feature maps" are forward values that the backward part reads, "other values" the other forward values. "gradients" are
+those of values. "weights" are parameters, their gradients and all states, including those of the optimizer. "workspace"
+is scratch memory.
+"""
 
 PARTS = ("forward", "backward", "again")
-"""Compute of first runs in the forward part, of first runs in the backward part and optimizer, and of later runs."""
+"""Parts of the compute: first runs of forward nodes; first runs of backward nodes and the optimizer; all later runs."""
 
 FEATURE_MAPS, VALUES, GRADIENTS, WEIGHTS, WORKSPACE, INPUTS = range(len(STRUCTURES))
 
@@ -44,17 +48,17 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("mlp", "ff", "feed_forward", "moe", "expert", "experts"), "feed forward"),
     **dict.fromkeys(("head", "heads", "classifier", "logits", "output", "loss"), "output"),
 }
-"""Types of layers by a part of a node's name, between dots and without its number; the first match counts."""
+"""Type of layer for each word in a node's name. Words are the parts between dots, without trailing numbers."""
 
 INNER: Mapping[str, str] = dict.fromkeys(("self", "source", "cross"), "attention")
-"""The same for parts of a name after the first."""
+"""The same for words that count only after the first part of a name."""
 
 _RANK = {name: rank for rank, name in enumerate(dict.fromkeys([*WORDS.values(), *INNER.values()]))}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Breakdown(Result):
-    """Bytes at the peak of a schedule, residents among them, and its compute.
+    """Bytes at the peak of a schedule, including residents, and the compute of the schedule.
 
     Parameters
     ----------
@@ -65,9 +69,9 @@ class Breakdown(Result):
     memory : int64[n_types, 6]
         Bytes by type and structure (`STRUCTURES`).
     compute : int64[n_types, 3]
-        By type and part (`PARTS`).
+        Compute by type and part (`PARTS`).
     peak_step : int
-        -1 in an empty schedule.
+        The step of the peak; -1 in an empty schedule.
     peak_memory, resident_memory : int
         Bytes; together they are the sum of `memory`.
     compute_unit : str
@@ -104,7 +108,7 @@ class Breakdown(Result):
 
     @property
     def footprint(self) -> int:
-        """Total bytes: the peak and the residents."""
+        """Total bytes: the peak plus the residents."""
         return self.peak_memory + self.resident_memory
 
     @property
@@ -124,7 +128,6 @@ class Breakdown(Result):
 
     @property
     def _types(self) -> list[dict[str, Any]]:
-        """Entries of the record, by type."""
         return [
             {
                 "type": name,
@@ -140,7 +143,7 @@ class Breakdown(Result):
         return (self.by, *STRUCTURES, "together", "share", "compute", "recomputed")
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the bytes of each type by structure, with shares of memory and compute, then sums and shares."""
+        """Yield one row per type, with its bytes by structure and its shares of memory and compute; then the totals."""
         footprint, total = max(1, self.footprint), max(1, int(self.compute.sum()))
         recomputed = self.compute[:, PARTS.index("again")].any()
 
@@ -161,16 +164,16 @@ class Breakdown(Result):
 
 @checked_arguments
 def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer") -> Breakdown:
-    """Memory at the peak and compute, by type of layer and by data structure.
+    """Break down the memory at the peak and the compute, by type of layer and by data structure.
 
     These are the figures of echo2020 [1]_.
 
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        A graph means its run without rematerialization.
+        For a graph, its run without rematerialization is broken down.
     by : {"layer", "operation"}
-        "layer" groups as the papers do, by names as in the zoo and by operations. The bytes of a gradient belong to
+        "layer" groups nodes as the papers do, by zoo-style names and by operations. The bytes of a gradient belong to
         the layer of its value, its compute to the layer that is differentiated, and a resident to its first reader.
 
     Returns
@@ -228,7 +231,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
 
 
 def layer_type(name: str, op: str, by: str = "layer") -> str:
-    """The type of a forward node's layer; with `by="operation"`, the kind of its operation."""
+    """Return the type of a forward node's layer; with `by="operation"`, the kind of its operation."""
     kind = operation_kind(op)
     if by == "operation":
         return (kind.name if kind is not None else op) or OTHER
@@ -241,7 +244,7 @@ def layer_type(name: str, op: str, by: str = "layer") -> str:
 
 
 def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
-    """Return the `layer_type` of each node; a gradient has that of its forward node, an update "optimizer"."""
+    """Return the `layer_type` of each node; gradients get that of their forward node, updates "optimizer"."""
     if by not in BY:
         raise GraphError("by is {by!r}, expected {choices!w}", by=by, choices=" or ".join(BY))
     labels, forward = graph.labels, graph.forward
@@ -253,7 +256,7 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
 
 
 def derivative_of(graph: ComputationGraph) -> Int32:
-    """int32[n]: the last forward node whose output gradients a backward node reads, -1 for forward nodes."""
+    """Return int32[n]: for a backward node, the last forward node whose output gradients it reads; otherwise -1."""
     last, owner = graph.owner.copy(), graph.owner[graph.producer[graph.read_indices]]
     reader = row_of(graph.read_indptr)
     backward = (owner >= 0) & ~graph.forward[reader] & ~parameter_gradients(graph)[reader]
@@ -262,7 +265,7 @@ def derivative_of(graph: ComputationGraph) -> Int32:
 
 
 def parameter_gradients(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes named `grad(p)` or `grad(p)@w` for a parameter p, as by `differentiate`."""
+    """Return bool[n]: whether a node is the gradient of a parameter p, named `grad(p)` or `grad(p)@w`."""
     flags = np.zeros(graph.n_nodes, bool)
     if graph.resident is None or graph.forward_of is None:
         return flags
@@ -276,7 +279,7 @@ def parameter_gradients(graph: ComputationGraph) -> Bool:
 
 
 def optimizer_nodes(graph: ComputationGraph) -> Bool:
-    """bool[n]: backward nodes that are not gradients, in graphs with gradients of parameters."""
+    """Return bool[n]: in a graph with gradients of parameters, the backward nodes that are not gradients."""
     flags = np.zeros(graph.n_nodes, bool)
     if not parameter_gradients(graph).any():
         return flags
@@ -287,7 +290,7 @@ def optimizer_nodes(graph: ComputationGraph) -> Bool:
 
 
 def structures_of(graph: ComputationGraph) -> Int8:
-    """int8[n_values]: the data structure of each value, as an index into `STRUCTURES`."""
+    """Return int8[n_values]: the data structure of each value, as an index into `STRUCTURES`."""
     readers = ~graph.forward[row_of(graph.read_indptr)]
     mapped = np.zeros(graph.n_values, bool)
     mapped[graph.read_indices[readers]] = True
@@ -310,7 +313,7 @@ def _simulation_of(subject: Plan | Simulation | ComputationGraph) -> Simulation:
 
 
 def _add_residents(memory: Int64, graph: ComputationGraph, belongs: Int64, unread: int) -> None:
-    """Add the bytes of each resident to the layer of its first reader."""
+    """Add the bytes of each resident to the layer of the resident's first reader."""
     resident = graph.resident
     if resident is None:
         return

@@ -1,4 +1,4 @@
-"""All solvers on one graph and one budget."""
+"""Compare all solvers on one graph for one budget."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ from remat_algos.wording import by_reason, counted, format_bytes, one_line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """The plan of one solver, or the reason why there is none and the lowest peak reached."""
+    """The plan of one solver; without a plan, the reason and the lowest peak that the solver reached."""
 
     solver: str
     plan: Plan | None
@@ -43,12 +43,12 @@ class Entry:
 
     @property
     def stop(self) -> Stop:
-        """How the search of the plan ended."""
+        """How the search for the plan ended."""
         return Stop.DONE if self.plan is None else self.plan.report.stop
 
     @property
     def note(self) -> str:
-        """The reason why there is no plan, or how its search ended."""
+        """The reason why there is no plan; with a plan, a note if its search failed or if the plan only reorders."""
         if self.plan is None:
             return self.reason.removeprefix(f"{self.solver} cannot serve this graph: ")
         ended = (f"{word}, the best found" for word, so in self.plan.report.cut_short.items() if so)
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Result):
-    """Entries of all solvers, the cheapest plans first; the budget limits bytes that the allocator reserves."""
+    """The entries of all solvers, the cheapest plan first; the budget limits the bytes that `allocator` reserves."""
 
     graph: ComputationGraph
     budget: Budget
@@ -86,12 +86,12 @@ class Comparison(Result):
 
     @property
     def noun(self) -> str:
-        """The name of the bytes that the budget limits: "packed", "reserved", or "" for live bytes."""
+        """The word for the bytes that the budget limits: "packed", "reserved", or "" for live bytes."""
         return get_allocator(self.allocator).noun
 
     @property
     def base(self) -> int:
-        """Bytes to which the shares refer."""
+        """The bytes that count as 100 %."""
         return get_allocator(self.allocator).base(self.graph)
 
     @property
@@ -100,13 +100,13 @@ class Comparison(Result):
 
     @property
     def bound(self) -> LowerBound | None:
-        """The bound that all plans share; None if their bounds differ, as with copies."""
+        """The lower bound that all plans share; None if their bounds differ, as with copies."""
         bounds = {(plan.bound.amount, plan.bound.source): plan.bound for plan in self.plans if plan.bound is not None}
         return next(iter(bounds.values())) if len(bounds) == 1 else None
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """`COLUMNS`, without the bound if all share one, and with reserved bytes if the budget limits these."""
+        """`COLUMNS` without the bound if all plans share it, and with the reserved bytes if the budget limits these."""
         columns = (*self.COLUMNS[:2], self.noun, *self.COLUMNS[2:]) if self.noun else self.COLUMNS
         return columns if self.bound is None else tuple(name for name in columns if name != "bound")
 
@@ -119,7 +119,7 @@ class Comparison(Result):
             yield f"lower bound: {extra} more than one pass, by {bound.source}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the figures of each plan, and the lowest peak of solvers without one."""
+        """Yield the figures of each plan; for a solver without a plan, its lowest peak."""
         graph = self.graph
         for entry in self.entries:
             if entry.plan is not None:
@@ -132,7 +132,7 @@ class Comparison(Result):
                 yield (entry.solver, *(known.get(name, "") for name in self.columns[1:]))
 
     def notes(self) -> list[str]:
-        """Return the reasons why solvers have no plans, each reason once."""
+        """Return the reasons why solvers have no plan; solvers with the same reason share a line."""
         return by_reason({entry.solver: self._note(entry) for entry in self.entries})
 
     def _note(self, entry: Entry) -> str:
@@ -168,7 +168,7 @@ def compare(
 ) -> Comparison:
     """Solve with each solver alone, without falling back on the baseline.
 
-    With a link, the search over it starts from the plan of each solver, and plans are compared by time.
+    With a link, a search with copies starts from the plan of each solver, and plans are compared by time.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def compare(
     Returns
     -------
     Comparison
-        After an interrupt, with the plans found until then.
+        After an interrupt, it contains the plans found by then.
 
     Examples
     --------
@@ -229,14 +229,14 @@ def compare(
 
 
 def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
-    """Run all solvers together; return their entries and the Stop of the run."""
+    """Run all solvers in one run; return their entries and how the run ended."""
     shared = clock.share(tuning.SEARCH_SHARE, tuning.SEARCH_SHARE)
     run = Pool(request, shared).run()
     return _entries(run, request.solvers, clock), run.stop
 
 
 def _entries(run: SolverRun, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
-    """Return the entries of all solvers, whose plans share the bound for their limit."""
+    """Return the entries of all solvers; their plans share the bound for the limit."""
     limits = run.limits
     bound = LowerBound(limits.graph.needed_compute)
     if not limits.minimizes_peak and run.stop is not Stop.INTERRUPTED:
@@ -285,7 +285,7 @@ def attempted(request: Request, clock: Clock) -> Entry:
 
 
 def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
-    """Run solvers one by one, since each plan must fit an allocator or a link; return their entries and the Stop."""
+    """Run each solver separately, for an allocator or a link; return the entries and how the runs ended."""
     entries, solvers, late = list[Entry](), request.solvers, False
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):
@@ -298,14 +298,14 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
                 break
     begun = ending.stop | (Stop.DEADLINE if late else Stop.DONE)
     stop = reduce(or_, (entry.stop for entry in entries), begun)
-    running = ["interrupted"] * (ending.stop is Stop.INTERRUPTED)  # has no entry yet
+    running = ["interrupted"] * (ending.stop is Stop.INTERRUPTED)  # the solver that was running
     reasons = [*running, *["not tried: interrupted"] * len(solvers)]
     left = zip(solvers[len(entries) :], reasons, strict=False)
     return [*entries, *(Entry(solver.name, None, reason) for solver, reason in left)], stop
 
 
 def _rank(by_peak: bool, entry: Entry) -> tuple[bool, int, int, bool]:
-    """Sort key: plans by compute, or by peak if that is minimized; then the lowest peaks reached."""
+    """Return the sort key: plans by compute, or by peak if that is minimized; then other entries by peak reached."""
     if entry.plan is None:
         return (True, entry.reached if entry.reached is not None else 2**62, 0, False)
     first, second = entry.plan.time, entry.plan.peak_memory

@@ -1,4 +1,4 @@
-"""The difference of two plans: nodes recomputed, and values offloaded, by one and kept by the other."""
+"""The difference between two plans: nodes that only one recomputes, and values that only one offloads."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ DIFFERENCES_NAMED = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference(Result):
-    """Nodes that two plans of one graph run a different number of times; `names` are for the plans in the text."""
+    """The nodes that two plans for one graph run a different number of times; `names` are the names of the plans."""
 
     plan: Plan
     other: Plan
@@ -35,12 +35,12 @@ class Difference(Result):
 
     @property
     def more_runs(self) -> Int64:
-        """int64[n]: runs of each node in the first plan minus those in the other."""
+        """int64[n]: number of runs of each node in the first plan, minus the number in the other plan."""
         return self.plan.simulation.runs - self.other.simulation.runs
 
     @property
     def first_step(self) -> int | None:
-        """The first step at which the orders, or the loads, differ; None if they are equal."""
+        """The first step at which the orders or the loads differ; None if the schedules are equal."""
         steps = [step for step in (self._first_run, self._first_load) if step is not None]
         return min(steps, default=None)
 
@@ -59,13 +59,13 @@ class Difference(Result):
         return None if ours.size == theirs.size else shared
 
     def values(self, sign: int) -> list[int]:
-        """Values that only the first plan (1), or only the other (-1), stores on the host, the largest first."""
+        """Return the values that only the first plan (1) or only the other plan (-1) offloads, the largest first."""
         plan, other = (self.plan, self.other) if sign > 0 else (self.other, self.plan)
         values = np.setdiff1d(plan.simulation.stores, other.simulation.stores)
         return values[np.argsort(-plan.graph.memory[values], kind="stable")].tolist()
 
     def nodes(self, sign: int) -> list[int]:
-        """Nodes that the first plan (1) or the other (-1) runs more often, those with the most bytes first."""
+        """Return the nodes that the first plan (1) or the other plan (-1) runs more often, by descending bytes."""
         nodes = np.flatnonzero(self.more_runs * sign > 0)
         return nodes[np.argsort(-self.plan.graph.node_memory[nodes], kind="stable")].tolist()
 
@@ -105,7 +105,7 @@ class Difference(Result):
         return ("", *self.names, "difference")
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield figures of both plans and their difference."""
+        """Yield the figures of both plans with their difference."""
         plans = (self.plan, self.other)
         graph = self.plan.graph
         again = [int((plan.simulation.runs > 1).sum()) for plan in plans]
@@ -167,7 +167,7 @@ def difference(plan: Plan, other: Plan) -> Difference:
     Parameters
     ----------
     plan, other : Plan
-        For the same graph, differentiated the same way.
+        Plans for the same graph, differentiated in the same way.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def difference(plan: Plan, other: Plan) -> Difference:
     Raises
     ------
     PlanError
-        If they were made for different graphs.
+        If the plans were made for different graphs.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def difference(plan: Plan, other: Plan) -> Difference:
 
 
 def _compared(amounts: Sequence[float], shown: Any) -> tuple[str, str, str]:
-    """Return texts of both amounts and of the increase from the first to the second."""
+    """Return both amounts and the change from the first to the second, as texts."""
     change = amounts[1] - amounts[0]
     sign = "+" if change > 0 else "-" if change < 0 else ""
     return shown(amounts[0]), shown(amounts[1]), f"{sign}{shown(abs(change))}"

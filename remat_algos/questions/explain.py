@@ -1,4 +1,4 @@
-"""Why a value is kept, recomputed or offloaded: bytes, readers, and the effect of the opposite decision."""
+"""Explain why values are kept, recomputed or offloaded: bytes, readers, and the effect of the opposite decision."""
 
 import itertools
 from collections.abc import Iterator
@@ -29,10 +29,10 @@ ROLE_NOTES = {"kept": " (kept)", "recomputed": " (recomputed)"}
 
 
 class Offload(NamedTuple):
-    """Steps, copies and waits of a value that is stored on the host.
+    """The steps of a value's store and loads, and the time that compute waits for them.
 
-    `loads` has for each load the step before which it begins and the last step of the loaded copy. `waits` is the time
-    that compute waits for the copies; None without a link.
+    `loads` contains two steps per load: the step before which it starts, and the last step at which its copy is live.
+    `waits` is None without a link.
     """
 
     value: int
@@ -45,7 +45,7 @@ class Offload(NamedTuple):
         return self._asdict() | {"value": graph.value_name(self.value)}
 
     def text(self, simulation: Simulation) -> str:
-        """Return its bytes, the time that compute waits for it, the cost of recomputing it instead, and its steps."""
+        """Return the bytes, the waits, the cost of recomputing the value instead, and the steps, as text."""
         graph = simulation.graph
         node = int(graph.producer[self.value])
         waits = "" if self.waits is None else ": hidden" if not self.waits else f": compute waits {self._wait(graph)}"
@@ -58,7 +58,7 @@ class Offload(NamedTuple):
         )
 
     def _price(self, simulation: Simulation) -> str:
-        """Return the clause with the cost of recomputing it instead of loading it."""
+        """Return the clause with the cost of recomputing the value instead of loading it."""
         graph, node = simulation.graph, int(simulation.graph.producer[self.value])
         missing = set[int]().union(*(_missing(simulation, node, step) for step, _ in self.loads))
         nodes = [node, *(int(graph.producer[x]) for x in missing - set(simulation.stores.tolist()))]
@@ -72,7 +72,7 @@ class Offload(NamedTuple):
 
 
 def _missing(simulation: Simulation, node: int, step: int) -> set[int]:
-    """Return the values that must be computed or loaded before a node can run at a step."""
+    """Return the values that are not live at a step and must be computed or loaded before a node can run there."""
     graph, nodes, missing = simulation.graph, [node], set[int]()
     live, stores = {x for x, _ in live_at(simulation, step)}, set(simulation.stores.tolist())
     while nodes:
@@ -83,7 +83,7 @@ def _missing(simulation: Simulation, node: int, step: int) -> set[int]:
 
 
 def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> Offload:
-    """Return the offload of a value that a schedule loads."""
+    """Return the offload of a value that the schedule stores and loads."""
     lives, is_load = simulation.lifetimes, simulation.is_load
     instances = np.flatnonzero(lives.value == value)
     last = lives.end - 1
@@ -96,8 +96,8 @@ def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> O
 
 
 def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, played: Timeline) -> int | float:
-    """Return the time that compute waits for the store of a value before freeing it, and for its loads."""
-    ended = np.append(0, played.end)  # of the run before
+    """Return the time that compute waits for a value: for its store before its bytes are freed, and for its loads."""
+    ended = np.append(0, played.end)  # end of the previous run
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
     store_end = played.store_end[np.flatnonzero(played.stores == value)]
     arrivals = played.load_end[np.flatnonzero(simulation.schedule.loads[:, 1] == value)]
@@ -149,14 +149,14 @@ class Decision:
 
     @property
     def lives(self) -> list[tuple[int, int]]:
-        """(first, last) step at which values of each run are live."""
+        """For each run of the node, the first and the last step at which its values are live."""
         end, behind = self.simulation.lifetimes.end, self.simulation.lifetimes.instance_indptr[1:]
         n_values = len(self.graph.values(self.node))
         return [(step, int(end[behind[step] - n_values : behind[step]].max()) - 1) for step in self.runs]
 
     @property
     def offloads(self) -> list[Offload]:
-        """Offloads of its values that are stored on the host."""
+        """The offloads of the node's values that are stored on the host."""
         stores = self.simulation.stores
         return [offload_of(self.simulation, x, self.played) for x in self.graph.values(self.node) if x in stores]
 
@@ -167,7 +167,7 @@ class Decision:
 
     @property
     def fixed(self) -> str:
-        """The reason why the decision cannot be changed, else ""."""
+        """The reason why the decision cannot be flipped, or ""."""
         graph, node, n_runs = self.graph, self.node, len(self.runs)
         if self.is_offloaded:
             return ""
@@ -192,7 +192,7 @@ class Decision:
 
     @property
     def flipped(self) -> FlippedDecision | None:
-        """The opposite decision; None if the decision is fixed, or if a value of the node is offloaded."""
+        """The effect of the opposite decision; None if the decision is fixed, or a value of the node is offloaded."""
         return None if self.fixed or self.is_offloaded else flip_decision(self.simulation, self.node)
 
     def bytes_at(self, step: int) -> int:
@@ -217,7 +217,7 @@ class Decision:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the decision as text, and the effect of the opposite one."""
+        """Yield the decision and the effect of the opposite decision as text."""
         graph, simulation = self.graph, self.simulation
         lives = self.lives
         if len(lives) == 1:
@@ -263,7 +263,7 @@ def _names(graph: ComputationGraph) -> list[str]:
 
 
 def _live_bytes(simulation: Simulation, step: int) -> Int64:
-    """int64[n_values]: live bytes of each value at a step; cached for the peak, which all decisions read."""
+    """Return int64[n_values]: the live bytes of each value at a step; those at the peak are cached."""
 
     def counted_bytes() -> Int64:
         live = np.zeros(simulation.graph.n_values, np.int64)
@@ -279,10 +279,10 @@ def _live_bytes(simulation: Simulation, step: int) -> Int64:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation(Result):
-    """The decisions of a plan, those about the most bytes first, and the values live at its peak.
+    """The decisions of a plan, those about the most bytes first, and the values that are live at its peak.
 
-    `left_out` counts other decisions about nonzero bytes. `report` is the solver's own report of its decisions, and
-    `no_report` the reason why there is none.
+    `left_out` counts further decisions about nonzero bytes. `report` is the report of the solver on its own decisions,
+    and `no_report` the reason why that is missing.
     """
 
     plan: Plan
@@ -312,7 +312,7 @@ class Explanation(Result):
         return record if self.report is None else self.report.record() | record
 
     def notes(self) -> Iterator[str]:
-        """Yield the decisions, the values at the peak, and the report of the solver."""
+        """Yield the decisions, the values that are live at the peak, and the report of the solver."""
         for decision in self.decisions:
             yield from decision.lines()
         if self.left_out:
@@ -335,7 +335,7 @@ class Explanation(Result):
 def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Explanation:
     """Explain why values are kept or recomputed, and what the opposite decision would free and cost.
 
-    All figures are simulated with that one decision flipped.
+    The figures come from a simulation in which only that decision is flipped.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     Raises
     ------
     GraphError
-        If there is no such value.
+        If the graph has no such value.
     ValueError
         If `most` is negative.
 
@@ -383,12 +383,12 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     left_out = len(list(itertools.islice(decided, MAX_COUNTED)))
     try:
         return Explanation(plan, nodes, left_out, _report(plan, most))
-    except ValueError as error:  # unknown options in a file
+    except ValueError as error:  # options unknown to the solver
         return Explanation(plan, nodes, left_out, None, f"{plan.solver} has no report on this plan: {error}")
 
 
 def _report(plan: Plan, most: int) -> Result | None:
-    """Return the report of the solver that found the schedule, else of the requested solver."""
+    """Return the report of the solver that found the schedule, or else of the requested solver."""
     for name, options in {plan.method: {}, plan.solver: plan.options}.items():
         solver = find_solver(name)
         if solver is not None and solver.explain is not None:

@@ -1,4 +1,4 @@
-"""The largest model of a family that has a plan within a budget."""
+"""Find the largest model of a family that has a plan within a budget."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class Fit:
 
     @property
     def too_much(self) -> int | None:
-        """The smallest value known not to fit; None if all tried values fit."""
+        """The smallest tried value that does not fit; None if all tried values fit."""
         return min((value for value, reason in self.tried.items() if reason), default=None)
 
     @property
@@ -55,7 +55,7 @@ class Fit:
 
     @property
     def at_least(self) -> bool:
-        """True if `value` is only a lower bound: no larger value failed, or the search was incomplete."""
+        """True if a larger value may fit: no larger value failed, or the search was incomplete."""
         return self.value is not None and (self.too_much is None or not self.stop.complete)
 
     def record(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fits(Result, Sequence[Fit]):
-    """The fits of several solvers; `refused` has the values whose graph cannot be built, with the reasons."""
+    """The fits of several solvers; `refused` maps values whose graph cannot be built to the reasons."""
 
     budget: Budget
     fits: tuple[Fit, ...]
@@ -110,7 +110,7 @@ class Fits(Result, Sequence[Fit]):
             yield (solver, largest, *figures, "" if entry.too_much is None else str(entry.too_much))
 
     def notes(self) -> Iterator[str]:
-        """Yield why solvers fit no value, why the next larger one cannot be built, and why the search stopped."""
+        """Yield why solvers fit no value, why the next larger value cannot be built, and why the search stopped."""
         yield from by_reason({entry.solver: entry.reason for entry in self.fits if entry.value is None})
         for value in sorted(self.refused.keys() & {entry.too_much for entry in self.fits}):
             yield f"{value} cannot be built: {self.refused[value]}"
@@ -134,7 +134,7 @@ def fit(
 ) -> Fits:
     """Find, for each solver, the largest value whose graph has a plan within a budget.
 
-    If a value fits, all smaller values are assumed to fit: values are doubled until one does not fit, then bisected.
+    All values below one that fits are assumed to fit: values are doubled until one does not fit, then bisected.
     Each solver may fall back on the plan without rematerialization, as in `solve`.
 
     Parameters
@@ -148,26 +148,26 @@ def fit(
     least, most : int
         Smallest and largest value to try.
     solvers : sequence of str, optional
-        Names; by default those of "auto" and "auto" itself.
+        Names of solvers; by default "auto" and all solvers that it runs.
     time_limit : float, optional
-        Seconds, shared by the solvers and the values that each tries; each tries at least one.
+        Seconds for all solvers and values together; each solver tries at least one value.
     seed : int
     link : Link, Device, mapping, str or path, optional
-        As in `solve`; tensors may then also be copied to the host and back.
+        As in `solve`; with a link, tensors may also be copied to the host and back.
     progress : callable, optional
         A `Progress`, as in `solve`.
 
     Returns
     -------
     Fits
-        A sequence with one `Fit` for each solver; after an interrupt or the time limit, with the results until then.
+        A sequence with one `Fit` per solver; after an interrupt or the time limit, with the results found by then.
 
     Raises
     ------
     ValueError
         If there is no value to try, or a solver is unknown.
     GraphError
-        If `build` raises it for the smallest value; larger values that cannot be built do not fit.
+        If `build` raises it for the smallest value. Larger values that cannot be built count as too large.
 
     Examples
     --------
@@ -190,7 +190,8 @@ def fit(
         return built if isinstance(built, str) else _plan(request_of(built, solver=name), clock)
 
     fits: dict[str, Fit] = {}
-    # Each solver starts from the result of the baseline, "auto" from the best of all, on which it rarely improves much.
+    # Each solver starts from the largest value that fits the baseline. "auto" starts from the largest of all solvers,
+    # since it rarely fits much more.
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
         if any(entry.stop is Stop.INTERRUPTED for entry in fits.values()):
             fits[name] = Fit(name, None, None, {}, Stop.INTERRUPTED)
@@ -228,7 +229,7 @@ def _largest(
     stride: int,
     clock: Clock,
 ) -> Fit:
-    """Search the largest value for one solver; `floor` is a place known to fit or -1, from which strides double."""
+    """Find the largest value for one solver, from index `floor` (known to fit, or -1) with strides that double."""
     tried: dict[int, str] = {}
     best, low, high, place = None, -1, len(values), max(floor, 0)
     with until_stopped() as ending:
@@ -247,13 +248,13 @@ def _largest(
             known = max(low, floor)
             if high == len(values):
                 place, stride = min(low + stride, high - 1), 2 * stride
-            else:  # finally, plan the floor
+            else:  # last of all, the floor
                 place = (known + high) // 2 if known + 1 < high else known
     return Fit(solver, values[low] if best is not None else None, best, tried, ending.stop)
 
 
 def _refusing(build: Build, least: int, refused: dict[int, str]) -> Callable[[int], ComputationGraph | str]:
-    """Return a builder that returns the reason if a graph cannot be built; for the smallest value it raises."""
+    """Return a function that builds a graph, or returns the reason if it cannot; for the least value it raises it."""
 
     def graph(value: int) -> ComputationGraph | str:
         try:
@@ -268,7 +269,7 @@ def _refusing(build: Build, least: int, refused: dict[int, str]) -> Callable[[in
 
 
 def _plan(request: Request, clock: Clock) -> Plan | str:
-    """Return a plan within the budget, or the reason why there is none; no search if no schedule can fit."""
+    """Return a plan within the budget, or the reason why there is none; if no schedule can fit, do not search."""
     graph, link, limits = request.graph, request.link, request.limits()
     if link is None and limits.limit is not None and least_peak_bound(graph)[0] > limits.limit:
         return str(budget_error(limits, [], {}))

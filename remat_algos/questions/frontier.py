@@ -36,7 +36,7 @@ from remat_algos.wording import by_reason, counted, exact_bytes, format_bytes, o
 class Frontier(Result):
     """Plans of several solvers that trade memory for compute.
 
-    Along each curve, and along `plans`, the peak rises and the compute falls: no plan dominates another.
+    Within each curve, and within `plans`, no plan dominates another: as the peak rises, the compute falls.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ class Frontier(Result):
     base : int
         Peak bytes without rematerialization.
     reasons : mapping of str to str
-        The reason why a solver has no curve.
+        For each solver without a curve, the reason.
     stop : Stop
         How the search ended.
     points : int
-        Number of plans in the text.
+        Approximate number of plans shown in the text.
     constraints, link
         The arguments of `frontier`.
     """
@@ -94,7 +94,7 @@ class Frontier(Result):
         return undominated(plan for curve in self.curves.values() for plan in curve)
 
     def best(self, limit: int | str) -> Plan | None:
-        """Return the cheapest plan with a peak within bytes, "4GiB", "50%" or "least"; None if no plan fits."""
+        """Return the cheapest plan whose peak is within `limit`: bytes, "4GiB", "50%" or "least"; None if none fits."""
         budget, plans = Budget(limit), self.plans
         if budget.least:
             return plans[0] if plans else None
@@ -104,7 +104,7 @@ class Frontier(Result):
 
     @checked_arguments
     def sampled(self, points: int = tuning.POINTS) -> tuple[Plan, ...]:
-        """Return all plans if they are few, else the best for each of `points` evenly spaced budgets."""
+        """Return all plans if they are few, else the best plan for each of `points` evenly spaced budgets."""
         plans = self.plans
         return tuple(plans[place] for place in _spread([plan.peak_memory for plan in plans], points))
 
@@ -113,13 +113,13 @@ class Frontier(Result):
         yield from conditions(self.graph.resident_memory, self.constraints, self.link)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield cells under `COLUMNS`, one row for each of the sampled plans."""
+        """Yield cells under `COLUMNS`, one row per sampled plan."""
         for plan in self.sampled(self.points):
             method = f"{plan.method} (reordered)" if reordered(plan) else plan.method
             yield (*cells(plan, self.COLUMNS[:-1]), method)
 
     def notes(self) -> Iterator[str]:
-        """Yield the number of plans shown, and why solvers or the search stopped."""
+        """Yield the number of plans shown, and why solvers have no curve or the search stopped."""
         plans, shown = self.plans, len(self.sampled(self.points))
         if shown < len(plans):
             yield f"{shown} of {len(plans)} plans"
@@ -128,7 +128,7 @@ class Frontier(Result):
             yield f"{reason}{'; these are the plans found' if plans else ' before any plan was found'}"
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record: every point of every curve."""
+        """Return the JSON record with every point of every curve."""
         best = {id(plan) for plan in self.plans}
         return {
             **entries(self, "graph_hash=graph.source_hash peak_without_rematerialization=base graph.resident_memory"),
@@ -148,7 +148,7 @@ def _point(solver: str, plan: Plan, best: bool) -> dict[str, Any]:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """Return undominated plans, the lowest peak first; of equal ones that of no_remat, or with the largest bound."""
+    """Return the undominated plans, lowest peak first; among equals, that of no_remat or with the largest bound."""
     preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound.amount if plan.bound else 0)))
     return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.time)))
 
@@ -168,12 +168,12 @@ def frontier(
 ) -> Frontier:
     """Compute the Pareto frontier of peak memory and compute, from the lowest peak found to one pass.
 
-    Each solver runs for the lowest peak, as for the budget "least", and then yields its whole frontier. `search` starts
-    from the schedules of all other solvers and goes down and up `points` budgets, then through half as many budgets
-    where the curve bends; the number of its threads does not change the result. Schedules are polished for their own
-    peaks, and for `points` budgets that are evenly spaced up to the peak without rematerialization. A budget whose best
-    plan is not proven optimal and is more than 0.1 points of overhead above its bound is solved as by `solve`. The
-    frontier has no plan below the lowest peak of the first runs.
+    Each solver first runs for the lowest peak, as for the budget "least", and then yields its whole frontier. `search`
+    starts from the schedules of all other solvers. It visits `points` budgets downwards and upwards, and then half as
+    many budgets where the curve bends; the number of threads does not change its result. Schedules are polished with
+    their own peaks as limits, and for `points` budgets that are evenly spaced up to the peak without rematerialization.
+    If the best plan for a budget is not proven optimal, and is more than 0.1 points of overhead above its bound, the
+    budget is solved again as by `solve`. The frontier contains no plan below the lowest peak that the first runs found.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def frontier(
     solvers : sequence of str, optional
         Names; by default those of `auto`.
     points : int
-        Number of budgets, 2 or more, for which plans are searched and polished.
+        Number of budgets, 2 or more, for which solvers search and schedules are polished.
     effort : {"fast", "default", "best"}
         As in `solve`; lower bounds are closure bounds, and with "best" also moment bounds.
     time_limit : float, optional
@@ -192,14 +192,14 @@ def frontier(
     constraints : Constraints or mapping, optional
         As in `solve`.
     link : Link, Device, mapping, str or path, optional
-        As in `solve`; each of `points` budgets is solved with copies, and the frontier trades memory for time.
+        As in `solve`. Each of `points` budgets is then solved with copies, and the frontier trades memory for time.
     progress : callable, optional
         A `Progress`, as in `solve`.
 
     Returns
     -------
     Frontier
-        If its `stop` is not complete, with the plans found until then.
+        If its `stop` is not complete, it contains the plans found by then.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def frontier(
 
 
 def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
-    """The frontier with a link: plans for evenly spaced limits, each search starting from the plan before."""
+    """Return the frontier with a link, by solving evenly spaced limits; each search starts from the previous plan."""
     graph, plans, stop = request.graph, list[Plan](), Stop.DONE
     budgets, base, reason = [request.budget], baseline_peak(request.graph), ""
     with until_stopped() as ending:
@@ -306,11 +306,11 @@ def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
 
 
 def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> None:
-    """Add the plans of `solve` for budgets whose best plan is neither proven optimal nor near its bound."""
+    """Solve again the budgets whose best plan is neither proven optimal nor near its bound, and add the plans."""
     base, graph, points = whole.limits.base, whole.limits.graph, whole.budgets
     solvers = [solver for solver in request.solvers if solver.optimal_in is None]
     if not any(solver.searches for solver in solvers):
-        return  # others ignore the limit
+        return  # the others ignore limits
     proven = [each.figures[0] for each in whole.candidates if each.scope == ANY_ORDER and each.bound == each.figures[1]]
     tried = [limit for limit in even_limits(floor, base, points) if limit < min(proven, default=base)]
     slack = 0 if graph.n_nodes <= SMALL else max(int(tuning.NEAR_SOLVED * graph.needed_compute), request.task.slack)
@@ -328,7 +328,7 @@ def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> Non
 
 
 def _spread(peaks: Sequence[int], points: int) -> list[int]:
-    """Return places in rising peaks: all if they are few, else the largest within each of `points` budgets."""
+    """Return indices into ascending peaks: all if they are few, else the largest within each of `points` budgets."""
     if len(peaks) <= 2 * points:
         return list(range(len(peaks)))
     budgets = [peaks[0] + (peaks[-1] - peaks[0]) * i // max(1, points - 1) for i in range(points)]
@@ -336,7 +336,7 @@ def _spread(peaks: Sequence[int], points: int) -> list[int]:
 
 
 def _curve(limits: Limits, result: Outcome, floor: int, bounds: BoundCurve) -> tuple[Plan, ...]:
-    """Return the undominated plans of a solver with peaks from `floor` on; the budget of each is its own peak."""
+    """Return the undominated plans of a solver with peaks of at least `floor`; each plan's budget is its own peak."""
     seconds, plans = result.seconds / len(result.candidates), list[Plan]()
     for candidate in result.candidates:
         peak, solver = candidate.figures[0], candidate.solver

@@ -1,12 +1,14 @@
-"""Numbers of questions that change answers or times, each with what it trades."""
+"""Tuning constants of questions; the comment at each says what it trades."""
 
-# Share of time and progress of a comparison for the solvers. Higher: better plans, weaker bounds.
+# Share of time and progress that the solvers get in a comparison; the rest is for bounds. Higher: better plans, weaker
+# bounds.
 SEARCH_SHARE = 0.9
-# Default number of budgets of a frontier. Higher: a finer curve, less work for each.
+# Default number of budgets of a frontier. Higher: a finer curve, less work per budget.
 POINTS = 20
-# Gap, as a share of one pass, above which a budget of a frontier is solved again. Higher: less time, worse plans.
+# A budget of a frontier is solved again if the gap of its plan exceeds this share of one pass. Higher: less time, worse
+# plans.
 NEAR_SOLVED = 0.001
-# Share of the time for the lowest peak, the beginning of a frontier. Higher: a lower peak, less time for the rest.
+# Share of the time for the lowest peak, where a frontier begins. Higher: a lower peak, less time for the other budgets.
 FLOOR_SHARE = 0.3
-# Graphs that `fit` caches. Higher: fewer are built twice, more memory.
+# Maximum number of graphs that `fit` caches. Higher: fewer graphs are built twice, more memory.
 CACHED_GRAPHS = 32

@@ -1,4 +1,4 @@
-"""Decisions by hand: nodes to keep or recompute, and the runs that a flipped decision removes or adds."""
+"""Decisions made by hand: keep or recompute chosen nodes, and add or remove the runs that this needs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedRuns:
-    """A schedule with runs removed or added; step `here[i]` of the original is its step `there[i]`."""
+    """A schedule after runs were removed or added; step `here[i]` of the original is step `there[i]` of the new one."""
 
     schedule: Schedule
     here: Int64
@@ -28,12 +28,12 @@ class ChangedRuns:
 
 
 def reads_of(simulation: Simulation, node: int) -> Int64:
-    """int64[k]: the steps that read a value of a node, ascending."""
+    """Return int64[k]: the steps that read a value of a node, ascending."""
     return _reads_of(simulation, simulation.graph.values(node))
 
 
 def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
-    """Keep only the first run of a node, and remove the runs that become useless."""
+    """Remove all runs of a node except the first, and all runs that then become useless."""
     order = simulation.schedule.order
     steps = np.flatnonzero(simulation.schedule.first_run | (order != node))
     steps = steps[serving_runs(simulation.graph.arrays, order[steps])]
@@ -41,9 +41,9 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
-    """The longest range of steps without a read of the only run of a node; (-1, -1) if it is never read.
+    """Return the longest range of steps during which no step reads the only run of a node; (-1, -1) if none ever does.
 
-    Reads of outputs do not count, since these stay live to the end.
+    Reads of outputs do not count, since outputs stay live to the end.
     """
     graph = simulation.graph
     freed = [x for x in graph.values(node) if not graph.output[x]]
@@ -56,10 +56,11 @@ def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
 
 
 def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
-    """Recompute a node that runs once at the end of its longest idle gap, in up to three ways; [] if it is never idle.
+    """Recompute a node that runs once, at the end of its longest idle gap; return up to three such schedules.
 
-    The first schedule keeps the values that it reads live until then. The second one first recomputes those that are no
-    longer live, if allowed. In the third one these runs replace later runs.
+    The first schedule keeps the inputs of the second run live until then. The second schedule recomputes the inputs
+    that are no longer live, if that is allowed. In the third schedule these runs replace later runs of the same nodes.
+    The list is empty if the node is never idle.
     """
     begin, end = idle_gap(simulation, node)
     if end - begin < 2:
@@ -80,17 +81,16 @@ def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
 
 
 def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> ChangedRuns:
-    """Return the schedule of a new order; copies move to the steps that stay, or to the next of these."""
+    """Return the schedule of a new order; copies at removed steps move to the next step that remains."""
     if not schedule.loads.size and not schedule.lingering.size:
         return ChangedRuns(Schedule(order), here, there)
     (lingering, made, until), places = schedule.lingering.T, np.append(there, order.size)
 
     def moved(copies: Int32) -> Int32:
-        """Move rows (step, value) to the steps that stay, or to the next of these."""
         return np.stack([places[np.searchsorted(here, copies[:, 0])], copies[:, 1]], axis=1).astype(np.int32)
 
     loads = moved(schedule.loads)
-    loads = loads[loads[:, 0] < order.size]  # others have no reader
+    loads = loads[loads[:, 0] < order.size]  # loads at the end are useless
     keeps = np.isin(made, here)
     ends = np.stack([lingering, places[np.searchsorted(here, made)], places[np.searchsorted(here, until)]], axis=1)
     stores = schedule.stores[np.isin(schedule.stores[:, 1], loads[:, 1])]
@@ -98,7 +98,7 @@ def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> Cha
 
 
 def _inserted(schedule: Schedule, step: int, run: Sequence[int], stays: Bool) -> ChangedRuns:
-    """Return the schedule of the steps that stay, with more runs before one of them."""
+    """Return the schedule of the steps in `stays`, with the runs `run` inserted before `step`."""
     here, order = np.flatnonzero(stays), schedule.order
     before, after = here[here < step], here[here >= step]
     new = np.concatenate([order[before], np.array(run, np.int32), order[after]])
@@ -106,7 +106,6 @@ def _inserted(schedule: Schedule, step: int, run: Sequence[int], stays: Bool) ->
 
 
 def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
-    """int64[k]: the steps that read any of these values, ascending."""
     indptr, readers = simulation.graph.readers
     begin, steps = simulation.run_steps
     reading = {v for x in values for v in readers[indptr[x] : indptr[x + 1]].tolist()}
@@ -115,7 +114,7 @@ def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
 
 
 def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
-    """Return the node and all nodes that must be recomputed before it at a step, in id order."""
+    """Return a node and all nodes that must be recomputed before it at a step, in id order."""
     graph = simulation.graph
     lives, live = simulation.lifetimes, np.zeros(graph.n_values, bool)
     made = int(lives.instance_indptr[step + 1])
@@ -133,10 +132,10 @@ def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlippedDecision:
-    """The simulation of a schedule with one decision flipped.
+    """The simulation of a schedule in which one decision is flipped.
 
-    `freed` and `added` are bytes: the largest decrease of the live bytes during a step, and the largest increase;
-    `freed_steps` and `added_steps` count the steps with these.
+    `freed` and `added` are the largest decrease and the largest increase of the live bytes at any step. `freed_steps`
+    and `added_steps` are the numbers of steps at which they occur.
     """
 
     schedule: Schedule
@@ -149,7 +148,7 @@ class FlippedDecision:
 
     @classmethod
     def of(cls, simulation: Simulation, changed: ChangedRuns) -> "FlippedDecision":
-        """Simulate the changed schedule; bytes are compared at the steps that both schedules have."""
+        """Simulate a changed schedule; live bytes are compared at the steps that both schedules contain."""
         graph = simulation.graph
         unmarked = graph if graph.mark is None else replace(graph, mark=None)
         flipped = simulate(unmarked, changed.schedule)
@@ -170,10 +169,10 @@ class FlippedDecision:
 
 
 def flip_decision(simulation: Simulation, node: int) -> FlippedDecision | None:
-    """Keep a node that is recomputed, or recompute one that is kept; None if the node is never idle.
+    """Keep a node that is recomputed, or recompute a node that is kept; None if the node is never idle.
 
-    The schedule of `add_second_run` with the lowest peak is chosen; of equal ones, one that frees bytes, then the
-    cheapest.
+    Of the schedules of `add_second_run`, the one with the lowest peak is chosen; of equal ones, one that frees bytes,
+    and then the cheapest.
     """
     if simulation.runs[node] > 1:
         return FlippedDecision.of(simulation, keep_first_run(simulation, node))
@@ -191,7 +190,7 @@ def what_if(
 ) -> Schedule:
     """Return the schedule that keeps and recomputes chosen nodes, for `simulate`.
 
-    Without a schedule, all other forward nodes are recomputed if `keep` is given, and kept if `recompute` is given.
+    Without a schedule, `keep` means that all other forward nodes are recomputed, and `recompute` that they are kept.
     With a schedule, only the decisions about the named nodes are flipped.
 
     Parameters
@@ -209,8 +208,8 @@ def what_if(
     Raises
     ------
     GraphError
-        If a name is unknown or not that of a forward node, if `once` or a mark forbids the decision, or if a node does
-        not run, or is never idle, in the schedule.
+        If a name is unknown or not that of a forward node, if `once` or a mark forbids a decision, or if a node does
+        not run in the schedule or is never idle in it.
 
     Examples
     --------

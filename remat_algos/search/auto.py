@@ -1,4 +1,4 @@
-"""The solvers of "auto": one row for each, with the reason."""
+"""The solvers of "auto": a table with one row per solver, and the reason for each."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from remat_algos.solvers.registry import Solver, in_order, list_solvers
 
 
 class AutoRow(NamedTuple):
-    """Why "auto" runs a solver, its minimum number of nodes, and whether it runs only on graphs that it accepts."""
+    """Why "auto" runs a solver, from which number of nodes on, and whether only on graphs that the solver accepts."""
 
     why: str
     smallest: int = 0
@@ -35,15 +35,15 @@ TABLE = {
     "live_set_search": AutoRow("proves the optimum of small graphs"),
     "search": AutoRow("improves the results of the others"),
 }
-"""In the order in which the solvers run: by price, then those that improve candidates of others."""
+"""Rows in the order in which the solvers run: by price, then those that improve the candidates of other solvers."""
 SPECIAL = frozenset(name for name, row in TABLE.items() if row.special)
 
 
 def default_solvers(graph: ComputationGraph | None = None, effort: str = DEFAULT) -> list[Solver]:
     """Return the solvers of "auto" for a graph, in the order in which they run.
 
-    They include registered solvers of users. With effort "fast", only cheap solvers and those that improve candidates
-    run. Without a graph, return the solvers that run on graphs of every size and form.
+    They include solvers that users registered. With effort "fast", only cheap solvers and solvers that improve
+    candidates run. Without a graph, return the solvers that run on graphs of every size and form.
     """
     max_price = Effort.of(effort).solver_price
 

@@ -1,4 +1,4 @@
-"""The error for a budget without a plan: the reasons, the lower bound, and the lowest peak reached."""
+"""The error for a budget that no plan meets: the reasons, the lower bound, and the lowest peak reached."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ LATE = "; the time limit cut the search short"
 
 
 class Message:
-    """The template and fields of an error, to which clauses are added."""
+    """The template of an error and its fields; clauses are appended to both."""
 
     def __init__(self, template: str, **fields: Any) -> None:
         self.template, self.fields = template, fields
@@ -53,10 +53,11 @@ def budget_error(
     dropped: Sequence[Candidate] = (),
     least: Candidate | None = None,
 ) -> BudgetError:
-    """Return the error with the lowest peak reached, the lower bound and its reason.
+    """Return the error for a budget that no candidate meets.
 
-    `proof` is a bound, which may prove that no schedule fits; `dropped` are candidates that violate a constraint;
-    `least` is the candidate for the budget "least", if known.
+    The message names the lowest peak reached, and the lower bound with its reason. `proof` is a bound that may prove
+    that no schedule fits. `dropped` are candidates that violate a constraint. `least` is the candidate for the budget
+    "least", if that was searched.
     """
     graph = limits.graph
     bound, nodes = least_peak_bound(graph)
@@ -68,12 +69,12 @@ def budget_error(
     known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
     known = {name: reason for name, reason in known.items() if not (violates and reason == RULED_OUT)}
     if len(reasons) > 1 and _proven(limits, max(bound, *map(_peak_bound, candidates), 0), proof):
-        known = {}  # another solver would not help
+        known = {}  # no solver could help
     without = [
         f"{reason} (no plan from {listed([name for name in known if known[name] == reason])})"
         for reason in dict.fromkeys(known.values())
     ]
-    # Before the bound, since some reasons name a remedy.
+    # The reasons precede the bound, since some of them name a remedy.
     message.add_each(without)
     if late:
         message.add(LATE)
@@ -106,12 +107,12 @@ def lowest_plan(
     reservation: Reservation | None = None,
     report: SearchReport | None = None,
 ) -> Plan | None:
-    """Return the plan of the candidate with the lowest peak, as for the budget "least"; None without candidates."""
+    """Return the plan of the candidate with the lowest peak, as for budget "least"; None if there are no candidates."""
     lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
     if lowest is None:
         return None
     return limits.lowest.plan(
-        replace(lowest, bound=None, scope=None),  # only valid for the limit
+        replace(lowest, bound=None, scope=None),  # valid only for that limit
         solver=lowest.solver,
         options={},
         seconds=0.0,
@@ -128,7 +129,7 @@ def _within(limits: Limits, candidates: Sequence[Candidate]) -> list[int]:
 def _shortage(
     limits: Limits, candidates: Sequence[Candidate], lowest: Candidate | None, proof: LowerBound | None, bound: int
 ) -> Message:
-    """Return the first clauses: the limit that no plan meets, and the lowest value reached."""
+    """Return the first clauses: the limit that no plan meets, and the lowest value that was reached."""
     graph, labels, within = limits.graph, limits.graph.labels, _within(limits, candidates)
     if limits.limit is not None and limits.limit < 0:
         return Message(
@@ -158,7 +159,7 @@ def _shortage(
 def _add_violation(
     message: Message, limits: Limits, candidates: Sequence[Candidate], dropped: Sequence[Candidate]
 ) -> bool:
-    """Add the constraint that excluded the best schedule found; return False if there is none."""
+    """Add the constraint that the best excluded schedule violates; return False if there is no such schedule."""
     constraints, best = limits.constraints, min(dropped, key=limits.rank, default=None)
     if constraints is None or best is None or not (limits.fits(best) or not candidates):
         return False
@@ -175,7 +176,7 @@ def _add_violation(
 def reserved_error(
     limits: Limits, candidate: Candidate, least: Reservation, report: SearchReport | None
 ) -> BudgetError:
-    """Return the error for a peak that fits the budget while the reserved bytes do not."""
+    """Return the error for schedules whose peak is within the budget, but whose reserved bytes exceed it."""
     bound, nodes = least_peak_bound(limits.graph)
     lowest = "; the lowest reached is {reserved!B}, for a peak of {reached!b} by {solver}"
     message = Message("no schedule that packs into {limit!B} was found" + lowest + "; give more")
@@ -203,7 +204,7 @@ def reserved_error(
 
 
 def add_forcing_nodes(message: Message, graph: ComputationGraph, nodes: Sequence[int]) -> None:
-    """Add the nodes that force a peak (without any, all results do) and the largest values live at the first."""
+    """Add the nodes that force the peak bound, and the largest values that are live while the first of them runs."""
     if not nodes:
         message.add(", needed while the last node that computes a result runs, with all results live")
         return
@@ -221,13 +222,13 @@ def add_forcing_nodes(message: Message, graph: ComputationGraph, nodes: Sequence
 
 
 def _is_exact(name: str) -> bool:
-    """True if a solver is an exact search over all orders: why it refused a large graph does not help the user."""
+    """Return True for an exact search over all orders; why it refused a large graph does not help the user."""
     solver = find_solver(name)
     return solver is not None and solver.optimal_in == ANY_ORDER
 
 
 def _proven(limits: Limits, bound: int, proof: LowerBound | None) -> bool:
-    """True if no schedule fits within the limit in bytes."""
+    """Return True if it is proven that no schedule fits within the limit in bytes."""
     limit = limits.limit
     return limit is not None and limit >= 0 and (limit < bound or (proof is not None and proof.infeasible))
 

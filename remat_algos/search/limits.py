@@ -21,7 +21,7 @@ from remat_algos.solvers.registry import BASELINE, Candidate, rank
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """A budget in bytes and compute, with its allocator and constraints; `base` is the peak of the baseline."""
+    """A budget as limits in bytes and compute, with allocator and constraints; `base` is the peak of the baseline."""
 
     graph: ComputationGraph
     budget: Budget
@@ -41,7 +41,7 @@ class Limits:
         constraints: Constraints | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> "Limits":
-        """Return the limits of a budget on a graph; the options are those of the allocator."""
+        """Return the limits that a budget means for a graph; the options are those of the allocator."""
         allocator = allocator or get_allocator(PEAK)
         return cls(
             graph,
@@ -55,12 +55,12 @@ class Limits:
         )
 
     def within(self, limit: int | None) -> "Limits":
-        """Return the limits with another limit of bytes (None for the lowest peak) and the same limit of overhead."""
+        """Return the limits with another limit in bytes, None for the lowest peak; the limit on overhead stays."""
         return replace(self, budget=replace(self.budget, memory=LEAST if limit is None else limit), limit=limit)
 
     @property
     def lowest(self) -> "Limits":
-        """The limits of the budget "least" without a limit of bytes or overhead."""
+        """The limits for the budget "least", without a limit in bytes or on overhead."""
         return replace(self, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
 
     @property
@@ -70,49 +70,49 @@ class Limits:
 
     @property
     def repeats(self) -> bool:
-        """True if the allocator runs on many candidates, until the reserved bytes of one fit."""
+        """True if the allocator runs on several candidates, until the reserved bytes of one of them fit."""
         return self.allocator.candidates > 1
 
     @property
     def solver_limit(self) -> int | None:
-        """The limit for solvers in bytes (a lower bound for the lowest peak); None for their whole frontier."""
+        """The limit in bytes that solvers get (a lower bound if the peak is minimized); None for a whole frontier."""
         if self.limit is not None and not self.budget.least:
-            return min(self.limit, LARGEST_SUM)  # fits in 64 bits
+            return min(self.limit, LARGEST_SUM)  # sums stay below it
         return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None
 
     def goal(self, bound: LowerBound) -> int | None:
-        """Compute at which the search may end; None if compute alone is not enough."""
+        """Return the compute at which the search may end; None if the reserved bytes decide as well."""
         if self.repeats:
             return None
         return int(bound.amount) + (int(TOLERANCE * self.graph.needed_compute) if bound.source == MOMENTS else 0)
 
     def own_bound(self, candidate: Candidate) -> int | None:
-        """Return the candidate's own bound on compute, if it is valid for its plan.
+        """Return the candidate's own bound on compute if it is valid for the plan, else None.
 
-        If the peak is minimized, it is valid if the solver also bounds peaks, had no limit, or had the candidate's peak
-        as its limit.
+        If the peak is minimized, the bound is valid in three cases: the solver also bounds peaks, it had no limit, or
+        its limit was the peak of the candidate.
         """
         own_peak = candidate.peak_bound is not None or self.solver_limit in (None, candidate.figures[0])
         return candidate.bound if own_peak or not self.minimizes_peak else None
 
     def stronger(self, candidate: Candidate, bound: LowerBound) -> LowerBound:
-        """Return the larger of a bound and the candidate's own bound, if that is valid and holds for every order."""
+        """Return the candidate's own bound if it is larger than `bound` and valid for every order, else `bound`."""
         own = self.own_bound(candidate) if candidate.scope == ANY_ORDER else None
         return bound if own is None or own <= bound.amount else LowerBound(own, solver=candidate.solver)
 
     def fits(self, candidate: Candidate) -> bool:
-        """True if peak and overhead are within the budget."""
+        """Return True if peak and overhead are within the budget."""
         return not self.rank(candidate)[0]
 
     def rank(self, candidate: Candidate) -> tuple[int, int, int, bool]:
-        """Sort key of a candidate, best first; the baseline is before other candidates of equal figures."""
+        """Return the sort key of a candidate, smallest for the best; the baseline wins among equal figures."""
         extra, one_pass = self.overhead_limit, self.graph.needed_compute
         compute_limit = None if extra is None else one_pass + extra
         best_first = rank(candidate.figures, self.limit, compute_limit, lowest=self.minimizes_peak)
         return (*best_first, candidate.solver != BASELINE)
 
     def rank_reserved(self, candidate: Candidate, reservation: Reservation) -> tuple[int, ...]:
-        """Sort key of candidates whose reserved bytes fit: by these if the peak is minimized, else as `rank`."""
+        """Return the sort key of a candidate: reserved bytes first if the peak is minimized, else that of `rank`."""
         if not (self.repeats and self.minimizes_peak):
             return self.rank(candidate)
         peak, compute = candidate.figures
@@ -129,10 +129,10 @@ class Limits:
         bound: LowerBound | BoundSearch,
         reservation: Reservation | None = None,
     ) -> Plan:
-        """Return the plan of a candidate; without a reservation, its peak is reserved.
+        """Return the plan of a candidate; without a reservation, the plan reserves its peak.
 
-        A bound is replaced by the `stronger` one; a function is called when the bound is first read. A bound for a
-        narrower class of schedules is stored separately.
+        A `LowerBound` is replaced by the candidate's own bound if that is `stronger`. A function is stored, and called
+        when the bound is first read. The candidate's bound for a narrower class of schedules is stored separately.
         """
         own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
         if own is not None and candidate.scope not in (None, ANY_ORDER):
@@ -156,7 +156,7 @@ class Limits:
         )
 
     def check_regions(self) -> None:
-        """Raise BudgetError if no schedule meets the limit of a region."""
+        """Raise BudgetError if no schedule can meet the limit of some region."""
         bound = self.constraints.region_bound() if self.constraints is not None else None
         if self.constraints is None or bound is None:
             return

@@ -1,4 +1,4 @@
-"""The plan cache: a graph that was solved before, even with other names, is not solved again."""
+"""The plan cache: a graph that was solved before is not solved again, even if its names have changed."""
 
 import contextlib
 import functools
@@ -42,21 +42,21 @@ def solve_cached(
     effort: str = DEFAULT,
     link: AnyLink | None = None,
 ) -> Plan:
-    """Return a plan of `solve`, from the cache if any process has solved the same graph before.
+    """Return a plan as `solve` does, but from the cache if any process has solved the same graph before.
 
-    Graphs are the same if ids and operators are equal; names, residents and the order of the reads of a node may
-    differ. The cache is the folder `plans` in REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A cached plan is
-    verified as by `Plan.load`, so a stale or broken file is ignored, and counts as `loaded`. Without a link, no plan
-    computes more than a cached plan for a lower limit. Plans of stopped searches are not cached, and no plan is while a
-    user's solver is registered.
+    Graphs count as the same if their ids and operators are equal; names, residents and the order in which a node lists
+    its reads may differ. The cache is the folder `plans` in REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A
+    cached plan is verified as by `Plan.load`, so a stale or damaged file is ignored; the plan counts as `loaded`.
+    Without a link, no plan computes more than a cached plan for a lower limit. Plans of stopped searches are not
+    cached. While a solver of the user is registered, no plan is cached.
     """
     return answered_before(Request.of(graph, budget, solver=solver, effort=effort, link=link))
 
 
 def answered_before(request: Request) -> Plan:
-    """Return the best plan for a request that has only a solver, an effort and a link, and cache it."""
+    """Return the best plan for a request and cache it; the request has only a solver, an effort and a link."""
     graph, budget = request.graph, request.budget
-    # The plan for "least+1%" stores the budget of its second search, in bytes.
+    # The stored plan for "least+1%" contains the budget of its second search, in bytes.
     canonical, near_lowest = _canonical(graph, timed=request.link is not None), budget.above_lowest is not None
     limits = budget if near_lowest else _in_bytes(budget, graph, canonical)
     folder = _folder()
@@ -71,7 +71,7 @@ def answered_before(request: Request) -> Plan:
         return replace(
             _carried_over(stored_plan, graph, stored_plan.budget if near_lowest else budget), link=request.link
         )
-    # The search for "least+1%" begins with that for "least", whose plan is cached separately.
+    # A search for "least+1%" begins with a search for "least". That plan is cached separately.
     lowest = answered_before(replace(request, budget=replace(budget, memory=LEAST))) if near_lowest else None
     plan = answered(request, request.clock, lowest)
     if plan.report.stop.complete:
@@ -86,12 +86,13 @@ def answered_before(request: Request) -> Plan:
 
 
 def _loaded(files: Iterable[Path], canonical: ComputationGraph, request: Request, limits: Budget | None) -> Plan | None:
-    """Load the first valid plan from some files, for these limits or, if None, for any."""
+    """Load the first valid plan from `files`, for the budget `limits`; None accepts any budget."""
     for file in files:
         with contextlib.suppress(OSError, RematError):  # missing or invalid file
             plan = Plan.load(file, canonical)
             if plan.solver == request.name and limits in (None, plan.budget):
-                # Mark it as used, since the least recently used plans are removed first; fails in a read-only folder.
+                # Mark the file as used, since the least recently used plans are evicted first. This fails in a
+                # read-only folder.
                 with contextlib.suppress(OSError):
                     os.utime(file)
                 return plan
@@ -99,7 +100,7 @@ def _loaded(files: Iterable[Path], canonical: ComputationGraph, request: Request
 
 
 def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGraph, request: Request) -> Plan:
-    """Return the plan, or if cheaper, a plan with the schedule of a cached one for a lower limit."""
+    """Return the plan, or a plan with the schedule of a cached plan for a lower limit if that is cheaper."""
     if plan.limit is None or plan.budget.least or plan.link is not None:
         return plan
     stricter = list[tuple[int, Path]]()
@@ -117,7 +118,7 @@ def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGra
 
 
 def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGraph:
-    """Return the graph without names, the order of reads, residents without updates, and units unless `timed`."""
+    """Return the graph without names, order of reads, residents that no node updates, and units unless `timed`."""
     unit = graph.labels.compute_unit if timed else ""
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     return replace(
@@ -130,14 +131,14 @@ def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGr
 
 
 def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGraph) -> Budget:
-    """Convert a budget to bytes of the device for the canonical graph, whose residents differ."""
+    """Convert a budget to device bytes for the canonical graph, which has other residents."""
     limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
     device = None if limit is None else max(limit, 0) + canonical.resident_memory
     return Budget(memory=LEAST if budget.least else None, overhead=budget.overhead, device=device)
 
 
 def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
-    """Return the plan for a graph with the same ids, its bound, and the parts of its report without names of nodes."""
+    """Return the plan for another graph with the same ids; the parts of its report that name nodes are dropped."""
     report = SearchReport(plan.report.tried, plan.report.overheads, plan.report.peaks)
     simulation = simulate(graph, plan.schedule)
     return replace(
@@ -160,7 +161,7 @@ def _folder() -> Path | None:
 
 def _question(canonical: ComputationGraph, request: Request) -> str:
     """Return a hash of everything that a plan depends on, except the limits."""
-    # The hash of a graph includes no labels.
+    # The hash of a graph does not cover its labels.
     labels = canonical.labels
     link = None if request.link is None else request.link.figures
     arguments = request.name, request.task.effort, link
@@ -173,7 +174,7 @@ def _hash(key: Any) -> str:
 
 @functools.cache
 def _source_state() -> list[tuple[str, int, int]]:
-    """Names, sizes and times of the package's files: a change of the code invalidates cached plans."""
+    """Return names, sizes and times of the package's files; cached plans become invalid if one of them changes."""
     folders = Path(package.__file__).parents[1], Path(kernels.__file__).parent
     files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in (".py", ".so", ".pyd")]
     return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -1,4 +1,4 @@
-"""The pool of candidates for one request, filled by searches at lower and lower peaks until the reserved bytes fit."""
+"""The pool of candidates for one request; searches at lower and lower peaks fill it until reserved bytes fit."""
 
 import hashlib
 import threading
@@ -39,8 +39,8 @@ def compute_bound(
 ) -> tuple[LowerBound, Stop]:
     """Return a lower bound on the compute of every schedule within the limit, and how its computation ended.
 
-    If the peak is minimized, `peak` replaces the limit; None means no limit. The computation ends at a bound that meets
-    the `goal`, the compute of a known schedule.
+    If the peak is minimized, `peak` replaces the limit; None means no limit. `goal` is the compute of a known schedule:
+    the computation ends as soon as the bound reaches it.
     """
     bound = closure or LowerBound(limits.graph.needed_compute)
     limit = peak if limits.minimizes_peak else limits.limit
@@ -54,14 +54,14 @@ def compute_bound(
 
 
 class Bounds:
-    """Lower bounds on compute: quick ones before the search if it may end at them, better ones when first read."""
+    """Lower bounds on compute: quick ones, before the search if it may end at them, and better ones when first read."""
 
     def __init__(self, request: Request, limits: Limits, clock: Clock) -> None:
         self.request, self.limits, self.clock = request, limits, clock
         self.effort, self.stop = Effort.of(request.task.effort), Stop.DONE
         known = self.best if request.ends_at_bound else LowerBound(request.graph.needed_compute)
         self.goal = None if request.raw else limits.goal(known)
-        """Compute at which the search may end; None if compute alone is not enough."""
+        """The compute at which the search may end; None if the reserved bytes decide as well, or for a raw plan."""
 
     @cached_property
     def closure(self) -> LowerBound:
@@ -71,7 +71,7 @@ class Bounds:
 
     @cached_property
     def best(self) -> LowerBound:
-        """The bound before the search: that of one moment if it is worth its time, else the closure bound."""
+        """The bound before the search: a moment bound if that is worth its time, else the closure bound."""
         bound = self.closure
         pays = bound.prices is not None and self.request.graph.n_nodes > SMALL
         if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
@@ -80,7 +80,7 @@ class Bounds:
         return bound
 
     def on_demand(self, best: Candidate, stop: Stop) -> BoundSearch:
-        """Return a function that computes the bound of the best plan, once, in the time left now, and its Stop."""
+        """Return a function that computes the bound of the best plan and its Stop, once, within the time left now."""
         seconds, lock = self.clock.left, threading.Lock()
 
         @cache
@@ -97,7 +97,7 @@ class Bounds:
         return once
 
     def raised(self, best: Candidate, stop: Stop) -> LowerBound:
-        """Compute a better bound in the remaining time, until it proves the best plan optimal."""
+        """Improve the bound until it proves the best plan optimal or the time is over, and return it."""
         limits, clock, interrupted = self.limits, self.clock, stop is Stop.INTERRUPTED
         proven = limits.own_bound(best) if best.scope == ANY_ORDER else None
         peak, compute = best.figures
@@ -116,14 +116,20 @@ class Bounds:
 
 
 class Pool:
-    """The candidates of all runs for one request, the bytes that an allocator reserves for them, and the best fit.
+    """The candidates of all runs for one request, the bytes that the allocator reserves for each, and the best fit.
 
-    The bytes that an allocator adds to the peak are known only for a whole schedule. So the allocator runs on the best
-    candidates of a run, up to the first that fits. If the best of all does not fit, the solvers run again for a peak
-    lower by the added share, and if that is too low, for one in between. Then the allocator runs on the candidates with
-    the lowest peaks. For the budget "least", or if nothing fits, the solvers search for cheaper candidates that reserve
-    no more than the minimum found, so that every limit from that minimum on is met. The allocator runs on the user's
-    own start if that ranks before all of these. After an interrupt, if nothing fits, it tries known candidates.
+    The bytes that an allocator reserves beyond the peak depend on the whole schedule. So the pool alternates between
+    solvers and allocator:
+
+    1. The solvers run within the limit, and the allocator runs on their best candidates until one fits.
+    2. If the best candidate does not fit, the solvers run again for a peak that is lower by the share that the
+       allocator added. If that peak is too low, they run for one between the two.
+    3. If nothing fits, or for the budget "least", the allocator runs on the candidates with the lowest peaks. Then the
+        solvers search for cheaper candidates that reserve no more than the minimum found. So every limit that is not
+        below this minimum is met.
+
+    The user's own start is tried if it ranks before the best fit. After an interrupt, if nothing fits, the allocator
+    tries the candidates that are already in the pool.
     """
 
     @interrupted_as(STOPPED)
@@ -131,22 +137,22 @@ class Pool:
         self.request, self.limits, self.clock = request, request.limits(), clock
         self.limits.check_regions()
         self.bounds = Bounds(request, self.limits, clock)
-        self.unlimited_run = unlimited_run  # run for the budget "least"
+        self.unlimited_run = unlimited_run  # the run for budget "least"
         self.too_high: SolverRun | None = None  # `unlimited_run`, if above the limit
-        # Candidates on which the allocator has not run, by their figures.
+        # Candidates that the allocator has not tried; key: (peak, compute).
         self.waiting: dict[tuple[int, int], Candidate] = {}
-        self.reserved: dict[bytes, int] = {}  # bytes, by hash of order
-        self.reports: dict[bytes, SearchReport] = {}  # by hash of the order
-        self.start: Candidate | None = None  # the user's, if it fits
-        self.best: tuple[Candidate, Reservation] | None = None  # the best that fits
-        self.fewest: tuple[Candidate, Reservation] | None = None  # with minimum reserved bytes
+        self.reserved: dict[bytes, int] = {}  # key: hash of the order
+        self.reports: dict[bytes, SearchReport] = {}  # key: hash of the order
+        self.start: Candidate | None = None  # the user's start if it fits
+        self.best: tuple[Candidate, Reservation] | None = None  # the best fit
+        self.fewest: tuple[Candidate, Reservation] | None = None  # the minimum of reserved bytes
         self.n_tried = 0
-        self.bests: dict[str, Candidate] = {}  # by solver, first run
+        self.bests: dict[str, Candidate] = {}  # key: solver; of the first run
         self.stop: Stop = self.bounds.stop if self.bounds.stop is Stop.INTERRUPTED else Stop.DONE
-        self.out_of_memory = False  # of the allocator
+        self.out_of_memory = False  # the allocator ran out of memory
 
     def search(self) -> tuple[Candidate, Reservation]:
-        """Return the best candidate and its reservation; if nothing fits, raise what ended the search."""
+        """Return the best candidate and its reservation; if nothing fits, raise the error that ended the search."""
         try:
             return self._search_all()
         except BudgetError as error:
@@ -156,7 +162,7 @@ class Pool:
             raise
 
     def plan(self, best: tuple[Candidate, Reservation], *, bound_later: bool = False) -> Plan:
-        """Return the plan of the result of `search`; its bound is computed now, or when first read."""
+        """Return the plan for the result of `search`; with `bound_later` its bound is computed when first read."""
         candidate, reservation = best
         now = self.request.ends_at_bound and not bound_later
         bound = (self.bounds.raised if now else self.bounds.on_demand)(candidate, self.stop)
@@ -176,7 +182,7 @@ class Pool:
         if self.best is not None:
             return self.best
         if isinstance(failure, BudgetError) and failure.plan is not None and self.limits.repeats:
-            self._until_stopped(self._search_lowest)  # no peak fits
+            self._until_stopped(self._search_lowest)  # no peak within the limit
             if self.fewest is not None:
                 failure.plan = lowest_plan(self.limits, [self.fewest[0]], self.fewest[1], self._fewest_report)
                 raise failure
@@ -189,8 +195,8 @@ class Pool:
     def run(self, limits: Limits | None = None) -> SolverRun:
         """Run the solvers of the request within limits; after an interrupt, only the user's start.
 
-        If no solver that constructs schedules meets the limit, the lowest peak is searched before the solvers that
-        improve candidates run. These do not run if the lowest peak exceeds the limit.
+        If the solvers that construct schedules find none within the limit, the lowest peak is searched next. The
+        solvers that improve candidates run last, and only if the lowest peak is within the limit.
         """
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
         run = self._run(limits or self.limits)
@@ -213,7 +219,7 @@ class Pool:
         progress = min(share, tuning.SEARCHING if limits.allocator.name == PEAK else tuning.SEARCHING_FIRST)
         clock, task = self.clock.share(share, progress), request.task
         if limits is not self.limits:
-            # Repeated at a lower limit for an allocator: it improves earlier candidates, so little work is enough.
+            # A repetition at a lower limit, for an allocator. It improves earlier candidates, so little work is enough.
             task = replace(task, effort=FAST)
         elif request.ends_at_bound and not limits.minimizes_peak:
             task = replace(task, closure=self.bounds.closure)
@@ -233,7 +239,7 @@ class Pool:
         return run_for_least
 
     def _run_and_best(self, limits: Limits) -> tuple[SolverRun, Candidate]:
-        """Run the solvers, for the lowest peak only once; return the run and its best candidate, if any fits."""
+        """Run the solvers, for the lowest peak only once; return the run and its best candidate; raise if none fits."""
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
         least = limits.minimizes_peak and limits.overhead_limit is None and not interrupted
         if least and self.too_high is not None:
@@ -255,7 +261,7 @@ class Pool:
         report, one_pass = self.reports[_key(best)], self.limits.graph.needed_compute
         names = [*report.out_of_memory, *([self.limits.allocator.name] if self.out_of_memory else [])]
         memory = Stop.OUT_OF_MEMORY if names else Stop.DONE
-        # A search is complete even if the deadline ended the computation of its bound.
+        # A search counts as complete even if the deadline cut short the computation of its bound.
         interrupted = stop if stop is Stop.INTERRUPTED else Stop.DONE
         report = replace(report, stop=report.stop | memory | interrupted, out_of_memory=tuple(names))
         if self.request.named is not None:
@@ -276,7 +282,7 @@ class Pool:
         return failure
 
     def _search(self) -> None:
-        """Search within the limit, then for the lowest peaks, then below the lowest reservation."""
+        """Search within the limit; if that fails, for the lowest peaks, then below the lowest reservation."""
         if not self.limits.minimizes_peak:
             if self.limits.limit is not None and self._until_reserved(self.limits.limit):
                 return
@@ -285,7 +291,7 @@ class Pool:
         self._search_lowest()
 
     def _search_lowest(self) -> None:
-        """Search for the lowest peaks, then below the lowest reservation."""
+        """Search for the lowest peaks, then for candidates below the lowest reservation."""
         limits = self.limits
         lowest = limits if limits.minimizes_peak else limits.within(None)
         self._reserve_best(lowest, self._searched(lowest))
@@ -309,12 +315,11 @@ class Pool:
 
     @property
     def _done(self) -> bool:
-        """True if the search ends now."""
         return self.stop is Stop.INTERRUPTED or (self.clock.late and self.best is not None)
 
     @property
     def _goes_on(self) -> bool:
-        """True if the search continues at lower peaks."""
+        """True if the search continues with lower peaks."""
         return self.limits.repeats and not self._done
 
     def _until_reserved(self, limit: int) -> bool:
@@ -344,7 +349,7 @@ class Pool:
         return False
 
     def _searched(self, limits: Limits) -> Candidate:
-        """Run one search; put its candidates into the pool, and return the best."""
+        """Run one search, put its candidates into the pool, and return the best one."""
         run, chosen = self._run_and_best(limits)
         self.n_tried = max(self.n_tried, run.n_tried)
         self.bests = self.bests or run.bests
@@ -364,12 +369,12 @@ class Pool:
         return self.waiting[chosen.figures]
 
     def _note_report(self, run: SolverRun, candidate: Candidate) -> None:
-        """Store the report of the first run that found an order."""
+        """Store the report of a run for a candidate, unless the allocator has tried the same order before."""
         if _key(candidate) not in self.reserved:
             self.reports[_key(candidate)] = run.report(candidate)
 
     def _reserve_best(self, limits: Limits, chosen: Candidate, limit: int | None = None) -> bool:
-        """Run the allocator on the best of the pool, up to the first that fits; return True if one fits."""
+        """Run the allocator on the best candidates in the pool until one fits; return True if one fits."""
         self._reserve(chosen)
         self.waiting.pop(chosen.figures, None)
         if limit is not None and self.reserved[_key(chosen)] <= limit:
@@ -385,7 +390,7 @@ class Pool:
         return False
 
     def _reserve(self, candidate: Candidate) -> bool:
-        """Run the allocator, unless it has run on the same order before; return True if it ran."""
+        """Run the allocator on a candidate, unless it has run on the same order before; return True if it ran."""
         key = _key(candidate)
         if key in self.reserved:
             return False
@@ -407,15 +412,15 @@ def _key(candidate: Candidate) -> bytes:
 
 
 def _check_served(solver: Solver, run: SolverRun) -> None:
-    """Raise the error because of which the named solver yielded no candidates."""
+    """Raise the error that kept the named solver from yielding a candidate."""
     reason, result = solver.needs(run.limits.graph), run.outcomes.get(solver.name)
     if reason is not None:
         raise GraphError("{name!w} cannot serve this graph: {reason!w}", name=solver.name, reason=reason)
-    if result is None:  # the start met the bound
+    if result is None:  # not run: the start suffices
         return
     error = result.error
     if error is None or any(map(run.limits.fits, result.candidates)):
-        # It failed after it had found a plan; the report of the plan has the error.
+        # The solver failed after it had found a plan. The report of the plan contains the error.
         return
     if isinstance(error, ScheduleError):
         raise extended(error, "{solver!w} cannot serve this graph: ", solver=solver.name) from error
@@ -425,7 +430,7 @@ def _check_served(solver: Solver, run: SolverRun) -> None:
 
 
 def _best(run: SolverRun, bounds: Bounds) -> Candidate:
-    """Return the best candidate of a run; raise the error if it exceeds the budget."""
+    """Return the best candidate of a run; raise the error for the budget if even that exceeds it."""
     limits, best = run.limits, run.best()
     if best is not None and limits.fits(best):
         return best

@@ -34,15 +34,16 @@ from remat_algos.solvers.registry import (
 from remat_algos.wording import listed
 
 STOPPED = "interrupted before a plan within the budget was found"
-POINTS_OF_PASS = 100  # points in one pass
+POINTS_OF_PASS = 100  # one pass is 100 points
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """The checked arguments of `solve`, also used by `compare`, `frontier`, `fit` and the plan cache.
+    """The checked arguments of `solve`; `compare`, `frontier`, `fit` and the plan cache use them as well.
 
-    `named` is None for "auto"; options are for a single solver. `start` has the user's own schedule and, for a budget
-    such as "least+1%", that of the lowest peak. With a link, the costs of the graph are times.
+    `named` are the named solvers, None for "auto"; options are for a single solver. `start` contains the user's own
+    schedule, and in the second search for a budget such as "least+1%" the schedule of the first. With a link, the costs
+    of the graph are times.
     """
 
     graph: ComputationGraph
@@ -82,7 +83,7 @@ class Request:
         link: AnyLink | None = None,
         **options: Any,
     ) -> "Request":
-        """Check the arguments of `solve`; the errors are those of `solve`."""
+        """Check the arguments of `solve` and return the request; raises the errors of `solve`."""
         clock = Clock(time_limit, progress)
         budget, seed = Budget.of(budget), as_seed(seed)
         named = None if isinstance(solver, str) and solver == AUTO else (_registered(solver),)
@@ -132,9 +133,9 @@ class Request:
 
     @property
     def least(self) -> bool:
-        """True if the request is for the minimum of bytes, and for minimum compute within these."""
+        """True if the request asks for the minimum of bytes, and for the minimum of compute within these bytes."""
         budget = self.budget
-        # A raw plan is the solver's first one for the lowest peak, without a second search.
+        # A raw plan is the solver's first plan for the lowest peak, without a second search.
         lowest = budget.least or (budget.memory is None and budget.device is None)
         return lowest and budget.overhead is None and not self.raw
 
@@ -150,7 +151,7 @@ class Request:
 
     @property
     def starting(self) -> tuple[Solver, ...]:
-        """A solver that yields the schedules of `start`; empty without any."""
+        """The solver that yields the schedules of `start`, as a tuple; empty without a start."""
 
         def start(graph: ComputationGraph, task: Task, clock: Clock, **options: Any) -> Stream:
             yield from (Candidate(each.schedule, simulation=each) for each in self.start)
@@ -158,7 +159,7 @@ class Request:
         return (Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0),) if self.start else ()
 
     def with_solvers(self, names: Sequence[str] | None) -> "Request":
-        """Return the request for solvers of these names; unchanged for None."""
+        """Return the request for the solvers with these names; unchanged for None."""
         if names is None:
             return self
         if AUTO in names:
@@ -168,7 +169,7 @@ class Request:
         return replace(self, named=tuple(_registered(each) for each in dict.fromkeys(names)))
 
     def started(self, schedule: Order) -> "Request":
-        """Return the request with one more schedule to start from."""
+        """Return the request with one more schedule from which searches start."""
         return replace(self, start=(*self.start, _simulated(self.graph, schedule, self.named)))
 
     def limits(self) -> Limits:
@@ -176,7 +177,7 @@ class Request:
 
 
 def _allocator(name: str, options: Mapping[str, int]) -> tuple[Allocator, dict[str, int]]:
-    """Return an allocator and the options that it has; AllocationError or ValueError if something is unknown."""
+    """Return the allocator of a name and its options; AllocationError or ValueError if one of them is unknown."""
     alignment = options["alignment"]
     if alignment != 1:
         check_alignment(alignment)
@@ -190,7 +191,7 @@ def _allocator(name: str, options: Mapping[str, int]) -> tuple[Allocator, dict[s
 
 
 def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Simulation:
-    """Simulate a start; ValueError if a named solver accepts none."""
+    """Simulate a schedule to start from; ValueError if a named solver cannot start from schedules."""
     unable = [each.name for each in named or () if not each.improves]
     if unable:
         able = [each.name for each in list_solvers() if each.improves]
@@ -202,14 +203,14 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
         )
     try:
         own = as_schedule(graph, schedule, "start")
-        # Without lingering values, since the search decides about late frees.
+        # Lingering values are dropped, since the search itself decides when values are freed late.
         return simulate(graph, Schedule(own.order, own.loads, stores=own.stores))
     except (ScheduleError, GraphError) as error:
         raise extended(error, "start: ") from error
 
 
 def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = False) -> None:
-    """Raise ValueError for options that cannot be combined with copies."""
+    """Raise ValueError for options that cannot be combined with a link."""
     if budget.memory is None and budget.device is None and budget.overhead is None:
         raise about(
             "link",
@@ -223,7 +224,7 @@ def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = F
 
 
 def _registered(solver: str | Callable[..., Any]) -> Solver:
-    """Return the solver with a name or with a registered function."""
+    """Return the registered solver for a name or a function."""
     if isinstance(solver, str):
         return get_solver(solver)
     if not callable(solver):

@@ -114,10 +114,11 @@ def solve(request: Request) -> Plan:
 
 
 def answered(request: Request, clock: Clock, lowest: Plan | None = None) -> Plan:
-    """Return the best plan for a request; the errors are those of `solve`.
+    """Return the best plan for a request; raises the errors of `solve`.
 
-    For a budget such as "least+1%" it is the cheaper of the plan for "least" (`lowest`, if known) and a plan within
-    bytes that much above; with "auto" the second search starts from the first plan.
+    For a budget such as "least+1%" there are two searches, for "least" and for that many bytes more; the cheaper plan
+    is returned. `lowest` is the plan for "least" if the caller has it. With "auto" the second search starts from the
+    first plan.
     """
     share = request.budget.above_lowest
     if share is None:
@@ -131,7 +132,7 @@ def answered(request: Request, clock: Clock, lowest: Plan | None = None) -> Plan
     near = replace(begun, budget=replace(request.budget, memory=used + int(share * used)))
     try:
         cheaper = _answered(near, clock.share(1.0, 1.0))
-    # A solver with a limit may not reach the peak that it reaches without one.
+    # With a limit, a solver may miss the peak that it reaches without one.
     except BudgetError:
         return lowest
     except Interrupted:

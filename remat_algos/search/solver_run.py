@@ -1,4 +1,4 @@
-"""A run of solvers within limits, whose candidates are simulated, ranked, kept and polished."""
+"""A run of solvers within limits: its candidates are simulated, ranked, filtered and polished."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +26,7 @@ from remat_algos.wording import counted
 
 
 def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets: int = 0) -> Iterator[Candidate]:
-    """Polish the candidates of one solver, best first; yield those that improve. `budgets` is as in `SolverRun`."""
+    """Polish the candidates of one solver, best first; yield those that become better. `budgets` as in `SolverRun`."""
     n_steps, max_steps = 0, tuning.MAX_POLISHED_STEPS * (1 + bool(budgets))
     waiting = list(_worth_polishing(limits, kept, budgets))
     clock.stage(min(max_steps, sum(len(candidate.schedule) for candidate, _ in waiting)), "polishing")
@@ -45,7 +45,7 @@ def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets
 
 
 def _worth_polishing(limits: Limits, kept: Sequence[Candidate], budgets: int) -> Iterator[tuple[Candidate, int | None]]:
-    """Yield (candidate, its limit), most promising first; the limit None means the lowest peak."""
+    """Yield pairs of a candidate and the limit to polish it for, most promising first; None means the lowest peak."""
     if budgets and kept:
         yield from _along_the_curve(limits.base, kept, budgets)
     elif limits.minimizes_peak:
@@ -58,9 +58,10 @@ def _worth_polishing(limits: Limits, kept: Sequence[Candidate], budgets: int) ->
 
 
 def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[tuple[Candidate, int | None]]:
-    """Yield the best candidate for each budget, then candidates for their own peaks, then others for each budget.
+    """Yield pairs of a candidate and the budget to polish it for, for a whole frontier.
 
-    No candidate is polished for less than its own peak, since the run for the lowest peak has done that.
+    First the best candidate for each budget, then candidates with their own peaks as budgets, then further candidates
+    for each budget. No budget is below the peak of its candidate, since the run for the lowest peak has tried that.
     """
     budgets = [base * i // n for i in range(n, 0, -1)]
     within = [[each for each in kept if each.figures[0] <= budget] for budget in budgets]
@@ -84,7 +85,7 @@ def _passes(limits: Limits, simulation: Simulation, limit: int | None) -> Simula
 
 
 def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
-    """Return the candidate with a polished schedule; a bound above the new compute is removed."""
+    """Return the candidate with its polished schedule; a bound that the new compute disproves is removed."""
     beaten = candidate.bound is not None and candidate.bound > simulation.compute
     return replace(
         candidate,
@@ -98,15 +99,15 @@ def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
 
 RAN_OUT = "it ran out of memory"
 NOT_TRIED = "not tried within the time limit"
-AGAINST = "against a constraint"  # after "3 schedules"
+AGAINST = "against a constraint"  # completes "3 schedules ..."
 
 
 @dataclass(slots=True, eq=False)
 class Outcome:
-    """The candidates of one solver, and how it ended.
+    """The candidates of one solver, and how the solver ended.
 
-    Candidates of different runs are stored separately, so that the best of each run are polished, even if another run
-    has better ones. `share` is the time in seconds that the last run was allowed, 0 without a time limit.
+    Candidates of different runs are stored separately, so that the best candidates of each run are polished, even if
+    another run has better ones. `share` is the time in seconds that the last run was allowed, 0 without a time limit.
     """
 
     runs: dict[int, list[Candidate]] = field(default_factory=dict)
@@ -122,7 +123,7 @@ class Outcome:
 
     @property
     def kept(self) -> list[Candidate]:
-        """Candidates that the solver yielded, of all its runs."""
+        """The undominated candidates of all runs of the solver, before polishing."""
         return [candidate for run in self.runs.values() for candidate in run]
 
     @property
@@ -130,14 +131,14 @@ class Outcome:
         return [*self.kept, *self.polished]
 
     def keep(self, candidate: Candidate) -> list[Candidate]:
-        """Keep a candidate unless another of its run dominates it; return the candidates of its run."""
+        """Store a candidate unless another candidate of its run dominates it; return all candidates of that run."""
         run = self.runs.setdefault(candidate.run, [])
         keep_undominated(run, candidate, attrgetter("figures"))
         return run
 
     def report(self, solver: str, stop: Stop = Stop.DONE) -> SearchReport:
-        """Return the report for a plan of this solver; `stop` is how the runs of all solvers ended."""
-        # A BudgetError is no failure: the solver proved that no more schedules fit.
+        """Return the report for a plan of this solver; `stop` is how all solvers together ended."""
+        # A BudgetError is not a failure: the solver proved that no more schedules fit.
         failed = not isinstance(self.error, BudgetError | None)
         stop |= self.stop | (Stop.FAILED if failed else Stop.DONE)
         names = (solver,) if self.stop is Stop.OUT_OF_MEMORY else ()
@@ -145,12 +146,12 @@ class Outcome:
 
 
 class SolverRun:
-    """A run of solvers within limits; candidates found before an interrupt or the deadline are kept.
+    """A run of solvers within limits; an interrupt or the deadline ends it, and candidates found by then are kept.
 
-    For a whole frontier, `budgets` is the number of budgets, evenly spaced up to the peak without rematerialization,
-    for which candidates are polished and for which solvers of a single limit run. The run ends at a candidate whose
-    compute is at most `bound` plus the slack of the task, or at one that a solver proves optimal; without a bound all
-    solvers run.
+    The run ends at the first candidate that a solver proves optimal, or whose compute is at most `bound` plus the slack
+    of the task. Without a bound all solvers run. For a whole frontier, `budgets` is the number of budgets, evenly
+    spaced up to the peak without rematerialization. For each of them candidates are polished, and solvers that take a
+    single limit run.
     """
 
     def __init__(
@@ -174,13 +175,13 @@ class SolverRun:
             task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=limits.constraints
         )
         self.outcomes: dict[str, Outcome] = {}
-        self._stop = Stop.DONE  # of parts outside solvers
-        self.least: Candidate | None = None  # of the lowest peak
+        self._stop = Stop.DONE  # without those of solvers
+        self.least: Candidate | None = None  # lowest peak, above the limit
         self.running = ""  # the current solver
-        self._report_again: Callable[[], None] | None = None  # reports a new best
+        self._report_again: Callable[[], None] | None = None  # reports a new best candidate
         self._best: Candidate | None = None
         self._proven = False  # a solver proved `_best` optimal
-        self.peak_bound = 0  # largest proven by a solver
+        self.peak_bound = 0  # the largest that solvers proved
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -188,7 +189,7 @@ class SolverRun:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """The reason why a solver has no candidates, or not all, by solver."""
+        """The reason why a solver yielded no candidates, or not all, for each such solver."""
         return {name: result.reason for name, result in self.outcomes.items() if result.reason}
 
     @property
@@ -201,12 +202,12 @@ class SolverRun:
         self.improve(solvers, options)
 
     def begin(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run the solvers that construct schedules; on small graphs also those that prove optima."""
+        """Run the solvers that construct schedules, and on small graphs also those that prove optima."""
         ordered = in_order(solvers)
         self._run_each(ordered, range(self._first_improving(ordered)), options)
 
     def improve(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run the solvers that improve candidates of others."""
+        """Run the solvers that improve the candidates of other solvers."""
         if self.stop is Stop.INTERRUPTED:
             return
         ordered = in_order(solvers)
@@ -215,13 +216,13 @@ class SolverRun:
             self.note(Stop.PROVEN if self.optimal else Stop.NEAR)
 
     def _first_improving(self, ordered: Sequence[Solver]) -> int:
-        """Return the place of the first solver that waits for the others."""
+        """Return the index of the first solver that has to wait for the candidates of the others."""
         exact_first = self.limits.graph.n_nodes <= SMALL or not any(solver.searches for solver in ordered)
         waits = [solver.improves and (solver.searches or not exact_first) for solver in ordered]
         return waits.index(True) if True in waits else len(ordered)
 
     def _run_each(self, ordered: Sequence[Solver], places: range, options: Mapping[str, Any]) -> None:
-        """Run the solvers at these places until one is enough."""
+        """Run the solvers with these indices, until the best candidate is good enough."""
         serving = [solver.name for solver in ordered if not solver.needs(self.limits.graph)]
         work = [max(solver.price, tuning.MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
@@ -239,7 +240,7 @@ class SolverRun:
 
     @property
     def unmet(self) -> bool:
-        """True if no candidate fits the limit, and the baseline may not fit either."""
+        """True if no candidate fits the limit, and the baseline may not fit it either."""
         limits, limit = self.limits, self.limits.limit
         if limit is None or limits.minimizes_peak or any(each.figures[0] <= limit for each in self.candidates):
             return False
@@ -261,20 +262,20 @@ class SolverRun:
         self.note(ending.stop)
 
     def take_lowest(self, lowest: "SolverRun") -> None:
-        """Adopt the candidates of the run for the lowest peak; if even the best exceeds the limit, set `least`."""
+        """Add the candidates of the run for the lowest peak; set `least` if even the best of them exceeds the limit."""
         limit, best = self.limits.limit, self.take(lowest)
         if self.stop is not Stop.INTERRUPTED and limit is not None and best is not None:
             self.least = best if best.figures[0] > limit and not lowest.late else None
 
     def take(self, other: "SolverRun") -> Candidate | None:
-        """Adopt the candidates of a run for another limit; return its best."""
+        """Add the candidates of a run for another limit; return the best of them."""
         for name, result in other.outcomes.items():
             own = self.outcomes.setdefault(name, Outcome(stop=result.stop, reason=result.reason, error=result.error))
             own.simulated += result.simulated
             for candidate in result.candidates:
-                # The bound is valid only for the other limit.
+                # Bounds are valid only for the limit of the other run.
                 candidate = replace(candidate, bound=None, scope=None)
-                # Not by `keep`, which would reject an equal candidate that a solver proves optimal later.
+                # `keep` would later reject an equal candidate that a solver proves optimal.
                 own.polished.append(candidate)
                 self._note(candidate)
         self.note(other._stop)
@@ -283,7 +284,7 @@ class SolverRun:
 
     @property
     def optimal(self) -> bool:
-        """True if the best candidate fits and its compute equals a lower bound."""
+        """True if the best candidate fits, and its compute equals a lower bound."""
         best = self._best
         if best is None or self.budgets or not self.limits.fits(best):
             return False
@@ -292,14 +293,17 @@ class SolverRun:
 
     @property
     def enough(self) -> bool:
-        """True if the best candidate is optimal, or fits with a compute within the slack of the task."""
+        """True if the best candidate is optimal, or fits and has a compute within the slack of the task."""
         best, goal = self._best, self.task.goal
         if best is None or goal is None or self.budgets or best.figures[1] > goal:
             return self.optimal
         return self.limits.fits(best)
 
     def _part(self, n_left: int) -> float:
-        """Share of the time for the next solver: an equal one, but at least `FIRST_SECONDS` while nothing fits."""
+        """Return the share of the remaining time for the next solver.
+
+        All solvers get equal shares, but at least `FIRST_SECONDS` until a candidate fits.
+        """
         best, left = self._best, self.clock.left
         if not left or (best is not None and self.limits.fits(best)):
             return 1 / n_left
@@ -307,7 +311,7 @@ class SolverRun:
 
     @property
     def bests(self) -> dict[str, Candidate]:
-        """The best fitting candidate of each solver that has one, best first."""
+        """The best fitting candidate of each solver, best first; solvers without one are left out."""
         rank, fits = self.limits.rank, self.limits.fits
         bests = {name: min(result.candidates, key=rank, default=None) for name, result in self.outcomes.items()}
         fitting = [(name, best) for name, best in bests.items() if best is not None and fits(best)]
@@ -326,7 +330,7 @@ class SolverRun:
 
     @property
     def dropped(self) -> list[Candidate]:
-        """The best candidate of each solver that violates a constraint."""
+        """The best candidate that violates a constraint, for each solver with such candidates."""
         return [result.dropped for result in self.outcomes.values() if result.dropped is not None]
 
     def note(self, stop: Stop) -> None:
@@ -335,7 +339,7 @@ class SolverRun:
 
     @property
     def stop(self) -> Stop:
-        """How the run ended, all of its solvers included."""
+        """How the run ended, including all of its solvers."""
         return reduce(or_, (result.stop for result in self.outcomes.values()), self._stop)
 
     @property
@@ -354,9 +358,10 @@ class SolverRun:
         return replace(own, out_of_memory=tuple(self.out_of_memory))
 
     def best(self) -> Candidate | None:
-        """Return the candidate that ranks first, of equal ones the one with the largest bound; None without candidates.
+        """Return the candidate that ranks first, and of equal candidates the one with the largest bound.
 
-        Its peak bound is the largest one that any solver proved, unless it has a bound on compute for a certain peak.
+        Return None if there are no candidates. The candidate gets the largest peak bound that any solver proved, unless
+        it has its own bound on compute, which is valid only for a certain peak.
         """
         best = min(self.candidates, key=lambda each: (*self.limits.rank(each), -(each.bound or 0)), default=None)
         if best is None or best.bound is not None or self.peak_bound <= (best.peak_bound or 0):
@@ -380,7 +385,7 @@ class SolverRun:
             self._consume(solver, options, result, solving)
         except OutOfTime:
             result.reason, result.stop = "" if result.simulated else NOT_TRIED, Stop.DEADLINE
-        # It proved the limit infeasible, refused the graph as too large, or violated a mark.
+        # The solver proved that no schedule fits, refused the graph as too large, or violated a mark.
         except (BudgetError, GraphError, ScheduleError) as error:
             result.reason, result.error = str(error), error
         except MemoryError:
@@ -414,7 +419,7 @@ class SolverRun:
             consume(proof.reached)
 
     def _polish(self, solver: Solver, result: Outcome, clock: Clock) -> None:
-        """Add the candidates of a solver that the passes improve."""
+        """Polish the candidates of a solver, and add those that become better."""
         try:
             for run in result.runs.values():
                 for candidate in polished(self.limits, run, clock, budgets=self.budgets):
@@ -435,7 +440,7 @@ class SolverRun:
         result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
 
     def _simulate_all(self, name: str, stream: Stream, result: Outcome, clock: Clock) -> Stop:
-        """Simulate and keep the candidates of a solver; return how it ended."""
+        """Simulate and store the candidates that a solver yields; return how it ended."""
         graph, n_steps, seconds, left_out, against_mark = self.limits.graph, 0, 0.0, False, None
         large = clock.deadline is not None and graph.n_nodes > tuning.LARGE_SIMULATION
         for each in stream:
@@ -472,7 +477,7 @@ class SolverRun:
                 return Stop.PROVEN
             if not clock.has_stages:
                 clock.progress(result.simulated)
-            # A solver that simulates everything up front is nearly done: do not stop it here.
+            # A solver that simulated its candidates itself is nearly done: do not stop it here.
             if not evaluated or clock.overdue > tuning.GRACE:
                 clock.check()
         if against_mark is not None and not result.simulated:
@@ -480,7 +485,7 @@ class SolverRun:
         return clock.stop | (Stop.DEADLINE if left_out else Stop.DONE)
 
     def _keep(self, candidate: Candidate, result: Outcome, clock: Clock) -> None:
-        """Keep a candidate, unless it violates a constraint."""
+        """Store a candidate unless it violates a constraint."""
         if not self._allowed(candidate, result):
             clock.skipped[AGAINST] += 1
             return
@@ -489,7 +494,7 @@ class SolverRun:
         self._thin(run)
 
     def _allowed(self, candidate: Candidate, result: Outcome) -> bool:
-        """True if a candidate satisfies the constraints; `result.dropped` becomes the best that does not."""
+        """Return True if a candidate satisfies the constraints; store the best that does not in `result.dropped`."""
         limits, dropped = self.limits, result.dropped
         if limits.constraints is None or limits.constraints.violation(candidate.simulated) is None:
             return True
@@ -510,13 +515,13 @@ class SolverRun:
             self._proven |= lowest and self.limits.own_bound(candidate) == candidate.figures[1]
 
     def _thin(self, run: list[Candidate]) -> None:
-        """Remove every second one of too many candidates under a limit, but never the best."""
+        """Remove every second candidate if a run under a limit has too many; the best always stays."""
         if self.limit is not None and len(run) > tuning.MAX_KEPT:
             best = run.index(min(run, key=self.limits.rank))
             run[:] = run[best % 2 :: 2]
 
     def _report(self, name: str, report: Progress | None) -> Progress | None:
-        """Return the progress callback of one solver, which adds its name and the current best candidate."""
+        """Return the progress callback for one solver; it adds the solver's name and the best candidate to the text."""
         limits, bound = self.limits, ""
         if report is None:
             return None
@@ -545,10 +550,10 @@ def run_unlimited(
     whole: SolverRun | None = None,
     bound: int | None = None,
 ) -> SolverRun:
-    """Run a request for the budget "least"; `whole` is that run, if there was one.
+    """Run the solvers of a request for the budget "least"; `whole` is that run if it was done before.
 
-    If a peak is `sought`, the searches run first and alone, and the run ends if they reach it; not with effort "fast",
-    whose short searches need the schedules of other solvers.
+    If a peak is `sought`, the searches run first, without the other solvers, and the run ends if they reach that peak.
+    With effort "fast" the searches do not run first, since they are short and need the schedules of other solvers.
     """
     least, searches, first = limits.lowest, [each for each in request.solvers if each.searches], None
     if sought is not None and searches and request.task.effort != FAST:
@@ -563,7 +568,7 @@ def run_unlimited(
         return whole
     run = SolverRun(least, clock, request.task, polish=request.polish, bound=bound)
     if first is not None and clock.deadline is not None:
-        run.take(first)  # the deadline may come first
+        run.take(first)  # the rest may be cut short
     run.run(request.solvers, request.options)
     if not request.raw:
         run.guard()

@@ -29,21 +29,23 @@ from remat_algos.search.request import STOPPED, Request
 from remat_algos.search.without_copies import without_copies
 
 COPIES = "copies"
-"""The method of plans that copy values to the host and back."""
+"""The `method` of plans that copy values to the host and back."""
 
 
 @interrupted_as(STOPPED)
 def plan_with_copies(request: Request, clock: Clock) -> Plan:
-    """Return the fastest plan found over a link, never slower than the plan without copies that the search starts from.
+    """Return the fastest plan found over a link.
 
-    The plan without copies is searched with effort "fast", and again with the effort of the request if its lower bound
-    is below the time of the plan with copies. If the peak is minimized, the plan is the fastest one at the lowest peak.
-    After an interrupt it is the best plan found.
+    The search starts from a plan without copies, and its result is never slower. That plan is found with effort "fast";
+    if its lower bound is below the time of the plan with copies, the search without copies is repeated with the effort
+    of the request. If the peak is minimized, the result is the fastest plan at the lowest peak. After an interrupt it
+    is the best plan found.
     """
     limits = request.limits()
     if not (limits.minimizes_peak and limits.overhead_limit is not None):
         return _CopySearch(request, clock).plan()
-    # Bisect for the lowest peak within the overhead, between the lower bound and the peak of one pass.
+    # Bisect for the lowest peak with an overhead within the limit. The range is from the lower bound to the peak of one
+    # pass.
     low, high = lowest_order_with_copies(request.graph)[0], limits.base
     best: Plan | None = None
     limit, starts = high, request.start
@@ -73,13 +75,13 @@ def plan_with_copies(request: Request, clock: Clock) -> Plan:
 
 
 def strictest_limit(constraints: Constraints | None, limit: int) -> int:
-    """Return the minimum of the limits of all regions and of the whole graph."""
+    """Return the smallest of the limits of all regions and of the whole graph."""
     regions = () if constraints is None else constraints.regions.values()
     return min([limit, *(each for _, each in regions)])
 
 
 def usable_starts(request: Request, host: int | None) -> list[Simulation]:
-    """Return the user's schedules with loads that satisfy the constraints and fit the memory of the host."""
+    """Return the user's schedules with copies that satisfy the constraints and fit in host memory."""
     rules, starts = request.constraints, [each for each in request.start if each.stores.size]
     if rules is not None:
         starts = [each for each in starts if rules.violation(each) is None]
@@ -87,7 +89,7 @@ def usable_starts(request: Request, host: int | None) -> list[Simulation]:
 
 
 class _CopySearch:
-    """Searches over a link, at planned rates and in whole ticks, for a schedule that fits, then the fastest one."""
+    """The search over a link, at planned rates and in whole ticks: first for a schedule that fits, then the fastest."""
 
     def __init__(self, request: Request, clock: Clock) -> None:
         assert request.link is not None
@@ -103,11 +105,10 @@ class _CopySearch:
         self.work = min(self.effort.copies_work, tuning.WORK_OF_NODE * self.effort.search_work_of_node * graph.n_nodes)
         self.annealer = self._annealer()
         self.stop = Stop.DONE
-        self.alone: Plan | None = None  # the plan without copies
-        self.failure: BudgetError | None = None  # why there is none
+        self.alone: Plan | None = None  # best plan without copies
+        self.failure: BudgetError | None = None  # the error if none exists
 
     def plan(self) -> Plan:
-        """Search, and return the plan."""
         limits, (lowest, order) = self.limits, lowest_order_with_copies(self.request.graph)
         limit = lowest if limits.limit is None or limits.minimizes_peak else limits.limit
         starts = self._starts(lowest, order, limit)
@@ -179,7 +180,7 @@ class _CopySearch:
         return starts
 
     def _search_alone(self, budget: Budget, effort: str = FAST) -> Plan | None:
-        """Search without copies, unless interrupted; return the plan, or None and set `failure`."""
+        """Search for a plan without copies, unless interrupted; if there is none, set `failure` and return None."""
         if not self._goes_on:
             return None
         request, clock = self.request, self.clock.share(tuning.ALONE_PART, tuning.ALONE_PART)
@@ -198,7 +199,7 @@ class _CopySearch:
         return self.alone
 
     def _may_be_faster(self, best: Annealed, bound: LowerBound) -> bool:
-        """True if a longer search without copies may find a faster plan than the best one with copies."""
+        """Return True if a longer search without copies may find a faster plan than the best one with copies."""
         time, alone = best.figures[1], self.alone
         if self.request.task.effort == FAST or alone is None or time <= bound.amount + self.slack or not self._goes_on:
             return False
@@ -210,20 +211,20 @@ class _CopySearch:
         return of_compute is None or self.ticks * of_compute.amount < time
 
     def _bound(self, best: LowerBound, limit: int, clock: Clock, *, last: bool = False) -> LowerBound:
-        """Raise a lower bound on the time of plans with copies, in ticks."""
+        """Return `best`, or a larger lower bound on the time of plans with copies, in ticks."""
         graph, effort = self.graph, self.request.task.effort
         with until_stopped() as ending:
             times = self.planned.times(graph, down=True)
             for bound in rising(graph, limit, times=times, effort=effort, last=last, clock=clock):
                 if bound.infeasible or bound.amount > best.amount:
                     best = bound
-        # A search is complete even if the deadline ended the computation of its bound.
+        # A search counts as complete even if the deadline cut short the computation of its bound.
         if ending.stop is Stop.INTERRUPTED:
             self.stop = Stop.INTERRUPTED
         return best
 
     def _plan(self, best: Annealed, bound: LowerBound, alone: Plan | None = None) -> Plan:
-        """Return the plan of a schedule; without copies its method is that of `alone`, but not its report or proofs."""
+        """Return the plan of a schedule; without copies it has the method of `alone`, but not its report or proofs."""
         simulation = simulate(self.request.graph, best.simulation.schedule)
         kept = None if simulation.stores.size else alone
         return Plan(
@@ -244,7 +245,7 @@ class _CopySearch:
         )
 
     def _annealer(self, rate: float = 1.0, leaving: Bool | None = None) -> Annealer:
-        """Return an annealer over the link at a share of its rates that stores only values in `leaving`."""
+        """Return an annealer over the link at a share `rate` of its rates; it stores only the values in `leaving`."""
         return Annealer(
             self.graph,
             self.clock,
@@ -256,7 +257,7 @@ class _CopySearch:
         )
 
     def annealed(self, start: tuple[Simulation, str], limit: int) -> Annealed:
-        """Return a start in the form of a result of the annealer."""
+        """Convert a start to the form in which the annealer returns results."""
         simulation, name = start
         most = int(simulation.runs.max(initial=0))
         if most > self.max_runs:
@@ -265,19 +266,18 @@ class _CopySearch:
         return self.annealer.annealed(simulation.schedule, limit, name)
 
     def over_host(self, annealed: Annealed) -> bool:
-        """True if a schedule exceeds the memory of the host."""
         return self.link.host is not None and annealed.simulation.host_peak > self.link.host
 
     def rank(self, annealed: Annealed, limit: int) -> tuple[bool, bool, bool, int, int]:
-        """Sort key, best first."""
+        """Return a sort key; the best schedule sorts first."""
         return (self.over_host(annealed), *self.annealer.key(annealed, limit))
 
     def fits(self, annealed: Annealed, limit: int) -> bool:
-        """True if a schedule meets the limits of device and host and all constraints."""
+        """Return True if a schedule meets the limits of device and host, and all constraints."""
         return self.rank(annealed, limit)[:3] == (False, False, False)
 
     def fitted(self, starts: Sequence[tuple[Simulation, str]], limit: int) -> Annealed:
-        """Return the best start; if none fits, search from the starts for a schedule that does."""
+        """Return the best start; if no start fits, search from all of them for a schedule that does."""
         started = [self.annealed(each, limit) for each in starts]
         best = min(started, key=lambda each: self.rank(each, limit))
         if self.fits(best, limit) or not self._goes_on:
@@ -300,7 +300,7 @@ class _CopySearch:
         return best
 
     def fastest(self, starts: Sequence[Annealed], limit: int, bound: LowerBound) -> Annealed:
-        """Search from some starts for the fastest schedule, until its time is near the bound."""
+        """Search from the starts for the fastest schedule, until its time is near the bound."""
 
         def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
             return self.rank(each, limit)
@@ -317,7 +317,7 @@ class _CopySearch:
                 ):
                     best, over = min(best, result, key=rank), result if self.over_host(result) else over
             if over is not None:
-                # Some schedule exceeded the host: search again with stores of values that fit there together.
+                # Some schedule exceeded the host. Search again, and store only values that fit on the host together.
                 annealer = self._annealer(leaving=self._on_host(over.simulation))
                 for result in annealer.rounds([best], limit, self.work, count=count, goal=goal):
                     best = min(best, result, key=rank)
@@ -329,7 +329,7 @@ class _CopySearch:
         return self.fits(annealed, limit) and annealed.figures[1] <= goal
 
     def _slower(self, starts: Sequence[Annealed], limit: int, goal: int) -> Annealed:
-        """Search briefly over a slower link; return the best schedule, timed over the actual link."""
+        """Search briefly over a slower link; return the best schedule, with its time over the actual link."""
         annealer, best = self._annealer(tuning.SLOWER), starts[0]
         started = [annealer.annealed(each.simulation.schedule, limit, each.start) for each in starts]
         work, count = int(tuning.SLOWER_PART * self.work), self.effort.first_searches
@@ -338,7 +338,7 @@ class _CopySearch:
         return self.annealer.annealed(best.simulation.schedule, limit, best.start, best.moves)
 
     def _on_host(self, simulation: Simulation) -> Bool:
-        """bool[n_values]: the largest stored values of a schedule that together fit on the host."""
+        """Return bool[n_values]: the largest stored values of a schedule that fit on the host together."""
         memory, left, leaving = simulation.graph.memory, self.link.host or 0, np.zeros(simulation.graph.n_values, bool)
         for value in sorted(simulation.stores.tolist(), key=lambda x: -int(memory[x])):
             if memory[value] <= left:
@@ -347,7 +347,7 @@ class _CopySearch:
         return leaving
 
     def _shortage(self, limit: int, lowest: Simulation) -> BudgetError:
-        """Return the error if nothing fits even with copies, with the reasons from the search without copies."""
+        """Return the error if no plan with copies meets the limit; it has the reasons of the search without copies."""
         graph, rules = self.request.graph, self.request.constraints
         lowest = simulate(graph, lowest.schedule)
         bound, nodes = least_peak_bound(graph, copies=True)
@@ -370,7 +370,7 @@ class _CopySearch:
             message.add(LATE)
         message.add("; no schedule goes below {lower_bound!b}")
         if nodes:
-            # Values of nodes that run once can be loaded, so such nodes force no bytes.
+            # A value whose node runs only once can be loaded again, so such nodes force no bytes.
             recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))
             add_forcing_nodes(message, recomputable, nodes)
         message.add_marks(graph)
@@ -389,7 +389,7 @@ class _CopySearch:
 
 
 def _too_slow(plan: Plan, allowed: int) -> BudgetError:
-    """Return the error if the fastest plan takes more time than the budget allows."""
+    """Return the error for a fastest plan that takes more time than the budget allows."""
     labels, bound = plan.graph.labels, least_peak_bound(plan.graph, copies=True)
     return BudgetError(
         "overhead {allowed!w} in time is too low: the lowest reached within {limit!B} is {overhead!w}",

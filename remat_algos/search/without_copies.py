@@ -1,4 +1,4 @@
-"""Plans without copies: the best within a budget, and the cheapest with the minimum of bytes."""
+"""Plans without copies: the best plan within a budget, and the cheapest plan with the minimum of bytes."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from remat_algos.search.solver_run import SolverRun
 
 
 def without_copies(request: Request, clock: Clock, whole: SolverRun | None = None) -> Plan:
-    """Return the best plan without copies; `whole` is the run for the budget "least", if there was one."""
+    """Return the best plan without copies; `whole` is the run for the budget "least" if it was done before."""
     if request.least:
         return least(request, clock)
     pool = Pool(request, clock, whole)
@@ -24,22 +24,23 @@ def without_copies(request: Request, clock: Clock, whole: SolverRun | None = Non
         other = whole is not None or pool.limits.overhead_limit is not None or pool.limits.repeats
         if other or limit is None or lowest is None or run is None or limit < tuning.NEARLY * lowest.reservation.memory:
             raise
-        # The search for "least" may find a lower peak, so that a budget of the bytes of its plan is always met.
+        # The search for "least" may find a lower peak than the run above. Without this search, a budget equal to the
+        # bytes of the "least" plan could fail.
         plan = least(replace(request, budget=Budget()), clock, lowest, run)
         if plan.reservation.memory > limit:
             raise
-        # A bound for fewer bytes is not valid for the limit, within which plans may compute less.
+        # A bound for fewer bytes is not valid for the limit, since plans may compute less within the limit.
         bound = plan.bound_or_search if plan.reservation.memory == limit else pool.bounds.best
         plan = replace(plan, budget=request.budget, limit=limit, bound_or_search=bound)
     return plan
 
 
 def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: SolverRun | None = None) -> Plan:
-    """Return the plan with the fewest bytes that is found, with the minimum compute found within these bytes.
+    """Return the plan with the minimum of bytes found, and with the minimum compute found within these bytes.
 
-    A search for the lowest peak takes half of the time, unless its plan and its run are passed. A second search has the
-    bytes of that plan as its budget, and is repeated if its plan has even fewer bytes. So `solve` with exactly these
-    bytes as the budget finds no cheaper plan, unless the time runs out.
+    A first search for the lowest peak takes half of the time, unless the caller passes its plan and run. A second
+    search has the bytes of that plan as its budget. It is repeated while its plan has even fewer bytes. So `solve` with
+    exactly these bytes as the budget finds no cheaper plan, unless the time runs out.
     """
     pool: Pool | None = None
     if lowest is None:
@@ -54,11 +55,11 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
         within = replace(request, budget=replace(request.budget, memory=plan.reservation.memory))
         try:
             other = without_copies(within, clock.share(1.0, 1.0), whole)
-        # By the time limit, or because a solver with a limit does not reach the peak that it reaches without one.
+        # The time ran out, or a solver with a limit missed the peak that it reaches without one.
         except BudgetError:
             break
         except Interrupted:
-            # A bound that is read after an interrupt takes little time.
+            # After an interrupt, the bound is computed quickly when it is first read.
             if pool is not None and plan is lowest:
                 pool.stop = Stop.INTERRUPTED
                 return pool.plan(best, bound_later=True)

@@ -1,4 +1,4 @@
-"""Sweeps: many jobs on any executor, with their results in one folder."""
+"""Sweeps: solve many jobs on any executor, and collect their results in one folder."""
 
 import lazy_loader
 

@@ -1,6 +1,6 @@
 """Processes that solve jobs, one for each thread or worker of an executor.
 
-A job that exhausts memory, never ends or crashes the interpreter affects only its own process, with any executor.
+If a job exhausts memory, runs forever or crashes the interpreter, only its own process ends, with any executor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Limits of a job (seconds, bytes, tries), and modules to import first."""
+    """The limits of a job (seconds, bytes, number of tries), and the modules to import first."""
 
     modules: tuple[str, ...] = ()
     timeout: float | None = None
@@ -47,7 +47,7 @@ class Conditions:
 
 
 class Died(Exception):
-    """The process ended, or was killed, before it answered."""
+    """The process ended or was killed before it answered."""
 
 
 class NotStarted(Exception):
@@ -67,7 +67,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=self.stderr,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-                start_new_session=True,  # Ctrl-C is for the driver
+                start_new_session=True,  # Ctrl-C reaches only the driver
             )
         except OSError:
             self.stderr.close()
@@ -88,9 +88,9 @@ class Child:
             ) from error
 
     def solve(self, record: Mapping[str, Any], conditions: Conditions) -> tuple[dict[str, Any], str]:
-        """Solve a job; return figures and the JSON of its plan. Raise Died if the process ended or was killed."""
+        """Solve a job; return its figures and the JSON of its plan. Raise Died if the process ended or was killed."""
         self.stderr.seek(0)
-        self.stderr.truncate()  # from earlier jobs
+        self.stderr.truncate()  # output of earlier jobs
         try:
             send(self.process.stdin, json.dumps(record).encode())  # type: ignore[arg-type]
         except OSError as error:
@@ -99,20 +99,20 @@ class Child:
         return json.loads(self._received()), self._received().decode()
 
     def stop(self) -> None:
-        """Kill the process and its children; a thread that waits for it gets Died."""
-        # After the return code has been read, the system may reuse the process id.
+        """Kill the process and its children; `solve` in another thread then raises Died."""
+        # Once the return code was read, another process may get the same id.
         if self.process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def has_ended(self) -> bool:
-        """True if the process has ended; its id stays reserved, so that `stop` can kill its children."""
+        """Return True if the process has ended; its id stays reserved, so `stop` can still kill its children."""
         # macOS has waitid from Python 3.13 on.
         if self.process.returncode is not None or not hasattr(os, "waitid"):
             return self.process.poll() is not None
         return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def __del__(self) -> None:  # when its thread ends
+    def __del__(self) -> None:  # called when its thread ends
         if hasattr(self, "process"):
             self.kill()
 
@@ -124,7 +124,7 @@ class Child:
                 stream.close()  # type: ignore[union-attr]
 
     def _wait(self, timeout: float | None, memory: int | None) -> None:
-        """Wait for an answer; kill the process and raise Died if it takes too long or too much memory."""
+        """Wait for an answer; if it takes too much time or memory, kill the process and raise Died."""
         assert self.process.stdout is not None
         end = time.monotonic() + timeout if timeout is not None else None
         while True:
@@ -151,13 +151,13 @@ class Child:
         return message
 
     def _resident(self) -> int:
-        """Resident memory of the process in bytes; 0 if unknown."""
+        """Return the resident memory of the process in bytes; 0 if unknown."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * _PAGE
         return 0
 
     def _reason(self) -> str:
-        """Return the exit code or signal of the process, and its last line of output."""
+        """Kill the process, and return its exit code or signal with the last line of its error output."""
         self.stop()
         code = self.process.wait()
         self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - 4000))
@@ -175,14 +175,14 @@ _OF_THREAD = threading.local()
 
 
 class Processes(ThreadPoolExecutor):
-    """Threads that each wait for a separate process, whose end affects only its own job; the default executor."""
+    """The default executor: each of its threads waits for its own process, so a crash affects only one job."""
 
     def __init__(self, count: int) -> None:
         self.children, self.closed = list[Child](), False
         super().__init__(count, initializer=setattr, initargs=(_OF_THREAD, "executor", self))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Kill the processes, even during a job, and end the threads."""
+        """Kill the processes, even those with a job, and end the threads."""
         self.closed = True
         for child in list(self.children):
             child.stop()
@@ -230,7 +230,6 @@ def solved(
 
 
 def _end_child() -> None:
-    """Kill the process of this thread, if there is one."""
     child, _OF_THREAD.child = getattr(_OF_THREAD, "child", None), None
     if child is not None:
         child.kill()

@@ -1,4 +1,4 @@
-"""`sweep`: many jobs on any executor, with results in a folder that survives failures of jobs and executor."""
+"""`sweep`: solve many jobs on any executor; the results in a folder survive failures of jobs and executors."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def sweep(
     modules: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> SweepResults:
-    """Solve many jobs, each once, and write every result to a folder at once.
+    """Solve many jobs, each once, and write every result to a folder as soon as it is known.
 
-    Jobs with a result in the folder are not solved again, so running a stopped sweep again continues it. Several
-    drivers may work on one folder at the same time, each on a part of the jobs.
+    Jobs with a result in the folder are not solved again, so a stopped sweep continues if it is run again. Several
+    drivers may work on one folder at the same time, each on its own part of the jobs.
 
     Parameters
     ----------
@@ -70,39 +70,39 @@ def sweep(
     folder : path
         The folder of results, created if missing.
     executor : concurrent.futures.Executor or callable, optional
-        Runs the jobs: `dask.distributed.Client.get_executor()`, `mpi4py.futures.MPIPoolExecutor`, a pool of threads or
-        processes. Each of its workers solves jobs in a separate process. The executor is not shut down. A callable that
-        returns an executor is called again if that breaks. By default there are as many processes as cores.
+        The executor of the jobs: `dask.distributed.Client.get_executor()`, `mpi4py.futures.MPIPoolExecutor`, a pool of
+        threads or processes. Each worker solves jobs in a separate process. The executor is not shut down. A callable
+        that returns an executor is called again if that executor breaks. By default, there is one process per core.
     retries : int
-        Number of tries of a job whose process ends, that exceeds its time or memory, or that raises an unexpected
-        error; then it is recorded as failed.
+        Number of tries for a job whose process ends, that exceeds its time or memory, or that raises an unexpected
+        error. After the last try the job is recorded as failed.
     processes : int, optional
         Number of processes of the default executor.
     timeout : float, optional
-        Seconds after which a job is killed. With `"time_limit"` of a job, in contrast, its solvers return their best
-        plan.
+        Seconds after which a job is killed. In contrast, at the `"time_limit"` of a job its solvers return their best
+        plan so that the job succeeds.
     memory : int, optional
         Bytes above which the process of a job is killed. Linux only.
     part : (int, int)
-        (i, n): only the i-th of n parts of the jobs, counted from 1, as for tasks of a batch system. Parts are about
+        (i, n): solve only the i-th of n parts of the jobs, counted from 1, as in a batch system. Parts are about
         equal shares of the jobs, sorted by name.
     retry_failed : bool
         Solve failed jobs again instead of keeping their results.
     modules : sequence of str
         Modules to import where jobs are solved, such as one that registers solvers.
     progress : callable, optional
-        Called as `progress(done, 1000, text)`, with thousandths of the jobs, and counts in words; see `Progress`.
+        Called as `progress(done, 1000, text)` with thousandths of the jobs; the text counts the jobs. See `Progress`.
 
     Returns
     -------
     SweepResults
-        The results of all jobs; after an interrupt, those until then.
+        The results of all jobs; after an interrupt, those of the jobs solved by then.
 
     Raises
     ------
     SweepError
-        If a job, the folder or the executor cannot be used, or if another driver works on the same part, with another
-        number of parts, or on another list of jobs. Results until then are kept.
+        If a job, the folder or the executor cannot be used, or if another driver works on the same part, uses another
+        number of parts, or has another list of jobs. Results written by then are kept.
     OSError
         If the folder cannot be written to, as on a full disk.
 
@@ -141,7 +141,7 @@ def sweep(
         share = set(names[len(names) * (i - 1) // n : len(names) * i // n])
         own = [(each, name, record) for each, (name, record) in zip(placed, every, strict=True) if name in share]
         named, total = [(name, record["name"]) for _, name, record in own], len(own)
-        records = {name: record for _, name, record in reversed(own)}  # first row names the graph
+        records = {name: record for _, name, record in reversed(own)}  # the first row wins
         left = _left(own, store, retry_failed=retry_failed)
         conditions = Conditions(tuple(modules), timeout, memory, retries)
         with contextlib.ExitStack() as stack:
@@ -149,14 +149,14 @@ def sweep(
             if left:
                 listed = hashlib.sha256(" ".join(names).encode()).hexdigest()
                 stack.enter_context(driving(store, (i, n), listed))
-                # Another driver may have solved some jobs before this one got the lock.
+                # Another driver may have solved some of the jobs before this driver got the lock.
                 left = [name for name in left if not _is_done(store, name, retry_failed=retry_failed)]
             _Drive(store, records, left, progress, conditions).run(make)
     return results_of(store, ending.stop, named, total)
 
 
 def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Store the graph of each job, and yield the name and record of the job; SweepError if it is invalid."""
+    """Store the graph of each job, and yield the name and the record of the job; SweepError if a job is invalid."""
     known, by_object = store.sources(), dict[tuple[int, str], str]()
     before = dict(known)
     for each in placed:
@@ -181,14 +181,14 @@ def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple
 def _left(
     own: Sequence[tuple[PlacedJob, str, Mapping[str, Any]]], store: SweepFolder, *, retry_failed: bool
 ) -> list[str]:
-    """Return the names of the unsolved jobs, each once; SweepError if one is invalid."""
+    """Return the names of the unsolved jobs without duplicates; SweepError if a job is invalid."""
     left, stored = dict[str, None](), lru_cache(tuning.GRAPHS)(store.read_graph)
     for placed, name, record in own:
         if name in left or _is_done(store, name, retry_failed=retry_failed):
             continue
         job = placed[1]
         with _errors_of(placed):
-            if not store.has_graph(record["graph"]):  # damaged file
+            if not store.has_graph(record["graph"]):  # its file is damaged
                 store.add_graph(to_npz(job_graph(job)))
             check_job(job, stored(record["graph"]))
         left[name] = None
@@ -197,7 +197,7 @@ def _left(
 
 @contextlib.contextmanager
 def _errors_of(placed: PlacedJob) -> Iterator[None]:
-    """Prefix errors with the job and its place."""
+    """Put the place and the description of a job before its errors."""
     place, job = placed
     try:
         yield
@@ -213,14 +213,13 @@ def _errors_of(placed: PlacedJob) -> Iterator[None]:
 
 
 def _is_done(store: SweepFolder, job: str, *, retry_failed: bool) -> bool:
-    """True if the job has a result that is kept."""
     figures = store.read(job)
     return figures is not None and not (retry_failed and figures["outcome"] == FAILED)
 
 
 @contextlib.contextmanager
 def executors(executor: Executor | Callable[[], Executor] | None, processes: int | None) -> Iterator[ExecutorFactory]:
-    """Yield a factory of executors, called again if one breaks."""
+    """Yield a function that creates an executor; it is called again if the executor breaks."""
     if not (executor is None or isinstance(executor, Executor) or callable(executor)):
         raise ArgumentTypeError(
             "executor is {executor!r}; give an Executor, or a callable that returns one", executor=executor
@@ -265,7 +264,7 @@ class _Drive:
         self.store, self.records = store, records
         self.progress, self.conditions = progress, conditions
         self.token, self.broken = os.urandom(6).hex(), 0
-        self.pause_until = self.stuck_since = 0.0  # if processes do not start
+        self.pause_until = self.stuck_since = 0.0  # set while processes fail to start
         self.waiting = deque(left)
         self.already = len(records) - len(self.waiting)
         self.finished, self.failed = self.already, 0
@@ -295,11 +294,11 @@ class _Drive:
     def _submit(self, name: str, make: ExecutorFactory) -> None:
         record = self.records[name]
         graph = record["graph"]
-        trial = f"{self.token} {next(self.trials)}"  # dask caches equal calls
+        trial = f"{self.token} {next(self.trials)}"  # unique, since dask caches calls
         try:
             if graph not in self.graphs:
                 self.graphs[graph] = sent_graph(self.executor, self.store.graph_file(graph))
-                while len(self.graphs) > tuning.GRAPHS:  # dask workers keep these too
+                while len(self.graphs) > tuning.GRAPHS:  # dask workers cache them too
                     self.graphs.popitem(last=False)
             future = self.executor.submit(solved, {**record, "trial": trial}, self.graphs[graph], self.conditions)
         except BrokenExecutor:
@@ -317,7 +316,7 @@ class _Drive:
 
     def _receive(self, future: Future[Any], make: ExecutorFactory) -> None:
         name = self.flying.pop(future, None)
-        if name is None:  # from a broken executor
+        if name is None:  # future of a broken executor
             return
         self.tries[name] += 1
         try:
@@ -347,14 +346,14 @@ class _Drive:
         """Retry a job that was lost with its worker, up to `tuning.LOST` times."""
         self.tries[name] -= 1
         self.lost[name] += 1
-        self.graphs.pop(self.records[name]["graph"], None)  # may be lost too
+        self.graphs.pop(self.records[name]["graph"], None)  # the copy may be lost too
         if self.lost[name] < tuning.LOST:
             self.waiting.append(name)
         else:
             self._keep(name, {"outcome": FAILED, "reason": f"{reason} {tuning.LOST} times"}, "")
 
     def _wait_for_starts(self, reason: str) -> None:
-        """Pause before the next start of a process; SweepError if none started in `START_PATIENCE` s and none runs."""
+        """Pause before the next process starts; SweepError if none started for `START_PATIENCE` s and no job runs."""
         now = time.monotonic()
         self.stuck_since = self.stuck_since or now
         self.pause_until = now + tuning.PAUSE
@@ -367,7 +366,7 @@ class _Drive:
             )
 
     def _anew(self, make: ExecutorFactory) -> None:
-        """Replace a broken executor, which has lost its jobs."""
+        """Replace a broken executor, and submit the jobs that were lost with it again."""
         self.broken += 1
         if self.broken > tuning.LOST:
             raise SweepError("{broken} executors failed in a row; fix the code that creates them", broken=self.broken)
@@ -401,12 +400,12 @@ class _Drive:
 
 
 def _workers(executor: Executor) -> int:
-    """Return the number of workers of an executor, 32 if unknown; SweepError if the scheduler of dask is gone."""
+    """Return the number of workers of an executor, or 32 if unknown; SweepError if the scheduler of dask is gone."""
     client: Any = getattr(executor, "_client", None)
     if hasattr(client, "nthreads"):
         try:
             return max(1, sum(client.nthreads().values()))
-        except Exception as error:  # executors raise many kinds
+        except Exception as error:  # dask raises many kinds
             raise SweepError(
                 "the dask scheduler is gone; start one, and run the sweep again: finished jobs are kept"
             ) from error
@@ -414,9 +413,10 @@ def _workers(executor: Executor) -> int:
 
 
 def sent_graph(executor: Executor, file: Path) -> Any:
-    """Return a graph for workers: the path of its file, or a future of its bytes for dask, whose workers may lack it.
+    """Return a graph in the form in which workers get it: the path of its file, or for dask a future of its bytes.
 
-    A task returns the bytes, since dask repeats a task whose worker is gone, while scattered data would be lost.
+    Workers of dask may have no access to the file. The future is that of a task, since dask repeats a task whose worker
+    is gone, while scattered data would be lost.
     """
     client: Any = getattr(executor, "_client", None)
     return client.submit(bytes, file.read_bytes()) if hasattr(client, "submit") else str(file.resolve())

@@ -1,10 +1,10 @@
-"""The folder of a sweep: one file for each result, the graphs, and the running drivers.
+"""The folder of a sweep: a file for each result, each graph, and each running driver.
 
 sweep.json               the format
 graphs/ID.npz            graphs, by a hash of their bytes
-sources.json             ids of graphs by file or model, so that a finished sweep reads none of these again
-results/ab/ab....json    one result: a line of figures, and a line with the plan
-drivers/2-of-8.json      the driver of the second of eight parts of the jobs, locked while it runs
+sources.json             ids of graphs by file or model, so that a finished sweep need not read its graphs again
+results/ab/ab....json    one result: a line with its figures, and a line with its plan
+drivers/2-of-8.json      the driver for the second of eight parts of the jobs, locked while the driver runs
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.sweeps.worker import OUTCOMES, PLANNED
 
 FORMAT, VERSION = "remat-sweep", 1
-NUMBERS = ("peak_memory", "reserved_memory", "one_pass", "compute", "overhead", "nodes")  # of a plan
+NUMBERS = ("peak_memory", "reserved_memory", "one_pass", "compute", "overhead", "nodes")  # figures of a plan
 COUNTS = ("limit", "resident_memory", "host_peak", "bound", "steps", "reached", "least", "tries")
 TEXTS = ("reason", "method", "bound_source", "stop", "host")
 REQUEST_TEXTS = ("graph", "version", "solver", "effort")
-MEASURED = ("gap", "time", "seconds", "cpu_seconds", "memory")  # measured, if known
+MEASURED = ("gap", "time", "seconds", "cpu_seconds", "memory")  # missing if unknown
 OWN = ("sweep.json", "graphs", "sources.json", "results", "drivers")
 
 
 class SweepFolder:
-    """The folder of a sweep, created if it is missing and `create` is set; SweepError if it has other files."""
+    """The folder of a sweep; with `create`, a missing one is created. SweepError if it contains other files."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
@@ -79,7 +79,7 @@ class SweepFolder:
         self._whole = set[str]()
 
     def add_graph(self, data: bytes) -> str:
-        """Store the npz of a graph; return its id."""
+        """Store a graph as npz, and return its id."""
         name = _id(data)
         if not self.has_graph(name):
             file = self.graph_file(name)
@@ -107,7 +107,7 @@ class SweepFolder:
         return self.path / "graphs" / f"{name}.npz"
 
     def sources(self) -> dict[str, str]:
-        """Return ids of graphs by source, without those whose file is missing."""
+        """Return the ids of graphs by source, except for graphs whose file is missing."""
         try:
             known = json_of((self.path / "sources.json").read_bytes())
         except (OSError, ValueError):
@@ -123,13 +123,13 @@ class SweepFolder:
         return Path(f"{self.path}/results/{job[:2]}/{job}.json")  # faster than joining
 
     def write_result(self, job: str, figures: Mapping[str, Any], plan: str) -> None:
-        """Write a result; it is complete and on the disk when this returns."""
+        """Write a result; when this returns, it is complete and safely on the disk."""
         file = self.result_file(job)
         _make(file.parent)
         write_whole(file, f"{json.dumps(figures)}\n{plan}\n".encode(), durable=True)
 
     def read(self, job: str) -> dict[str, Any] | None:
-        """Return the figures of a job, the first line of its result; None if it is missing or damaged."""
+        """Return the figures of a job from the first line of its result; None if they are missing or damaged."""
         try:
             with open(self.result_file(job), "rb") as file:
                 return _figures(file.readline(), job)
@@ -137,17 +137,17 @@ class SweepFolder:
             return None
 
     def figures(self) -> Iterator[dict[str, Any] | None]:
-        """Yield the figures of each result; None for a file that is damaged, or has the name of another job."""
+        """Yield the figures of each result; None for a file that is damaged, or whose name is that of another job."""
         for part, entry in self._files():
             job = entry.name.removesuffix(".json")
-            if not entry.is_file():  # folder, pipe, broken link
+            if not entry.is_file():  # folder, pipe or broken link
                 yield None
                 continue
             with open(entry.path, "rb") as file:
                 yield _figures(file.readline(), job) if job[:2] == part else None
 
     def plan_text(self, job: str) -> str:
-        """Return the JSON of a plan; empty if the job has none."""
+        """Return the JSON of a job's plan; empty if there is no plan."""
         with open(self.result_file(job), "rb") as file:
             file.readline()
             return file.readline().decode().strip()
@@ -158,7 +158,7 @@ class SweepFolder:
         with absent, os.scandir(self.path / "results") as parts:
             for part in parts:
                 if not part.is_dir():
-                    if _PART.fullmatch(part.name):  # a file instead
+                    if _PART.fullmatch(part.name):  # a file instead of a folder
                         yield part.name, part
                     continue
                 with os.scandir(part.path) as files:
@@ -168,7 +168,7 @@ class SweepFolder:
 
 
 def _make(folder: Path) -> None:
-    """Create a folder of a sweep; SweepError if a file has its name."""
+    """Create a folder of a sweep; SweepError if there is a file with its name."""
     try:
         make_folder(folder)
     except (FileExistsError, NotADirectoryError) as error:
@@ -183,7 +183,7 @@ def _id(data: bytes) -> str:
 
 
 def _figures(line: bytes, job: str) -> dict[str, Any] | None:
-    """Return the figures in a line; None if they are malformed or of another job."""
+    """Return the figures in the line of a result; None if they are malformed or belong to another job."""
     try:
         figures = json_of(line)
         request, planned = figures["request"], figures["outcome"] == PLANNED
@@ -207,7 +207,7 @@ def _figures(line: bytes, job: str) -> dict[str, Any] | None:
 
 
 def _is_amount(entry: Any, *kinds: type) -> bool:
-    """True for a number of these types, 0 or more, and for None."""
+    """Return True for None, and for a number of 0 or more with one of these types."""
     return entry is None or (type(entry) in kinds and 0 <= entry <= LARGEST_SUM)
 
 
@@ -215,15 +215,15 @@ _PART = re.compile("[0-9a-f]{2}")
 _DRIVER = re.compile(r"[0-9]+-of-[0-9]+\.json")
 
 _open_files = set[IO[bytes]]()
-"""Files that `driving` has opened in this process."""
+"""Files that this process has opened in `driving`."""
 
 
 @contextlib.contextmanager
 def driving(folder: SweepFolder, part: tuple[int, int], jobs: str) -> Iterator[None]:
     """Lock part i of n of the jobs for this driver; SweepError if another running driver may solve some of them.
 
-    Parts of different lists of jobs, or of different numbers of parts, may overlap; `jobs` is a hash of the list. The
-    system releases the lock of a killed driver. If files cannot be locked, every file counts as locked.
+    `jobs` is a hash of the list of jobs. Parts overlap if drivers have different lists, or different numbers of parts.
+    The system releases the lock of a killed driver. If the file system supports no locks, every file counts as locked.
     """
     drivers = folder.path / "drivers"
     _make(drivers)
@@ -265,14 +265,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def _lock(file: IO[bytes], *, wait: bool = False) -> bool | None:
-    """Lock a file; return False if another driver has locked it, None if it cannot be locked."""
+    """Lock a file; return False if another driver has locked it, and None if locks are not supported."""
     if fcntl is None:
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
-    except OSError:  # network drives without locks
+    except OSError:  # network drives may lack locks
         return None
     return True
 
@@ -285,7 +285,7 @@ def _check_other(file: Path, part: tuple[int, int], jobs: str) -> None:
                 file.unlink(missing_ok=True)
                 return
             record = json_of(other.read(4096))
-    except FileNotFoundError:  # ended just now
+    except FileNotFoundError:  # the driver ended just now
         return
     except ValueError:
         record = None
@@ -313,13 +313,13 @@ def _remove(file: Path, own: IO[bytes]) -> None:
         if os.path.samestat(os.fstat(own.fileno()), file.stat()):
             try:
                 file.unlink()
-            except PermissionError:  # Windows: file still open
+            except PermissionError:  # Windows: the file is open
                 own.close()
                 file.unlink()
 
 
 def _remove_abandoned(folder: SweepFolder, now: float) -> None:
-    """Remove half-written files of killed drivers; `now` is from the clock of the file system."""
+    """Remove half-written files of killed drivers; `now` is the current time on the clock of the file system."""
     with contextlib.suppress(OSError):
         for half in folder.path.rglob(".*.part"):
             if now - half.stat().st_mtime > 600:  # seconds

@@ -1,4 +1,4 @@
-"""Jobs of a sweep: their fields, lists and files."""
+"""Jobs of a sweep: their fields, and how lists and files describe them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from remat_algos.wording import did_you_mean, shortened_path
 
 VERSION = version("remat_algos")
 LISTED = ("graph", "budget", "overhead", "device", "solver", "effort", "seed")
-"""Options that may be lists; a row with lists means one job for each combination."""
+"""Options that may be lists; a row with lists describes one job per combination."""
 GraphSource = str | ComputationGraph
 PlacedJob = tuple[str, "SweepJob"]
 KEYS = (*LISTED, "gradients", "nodes")
@@ -45,7 +45,7 @@ LINES, TABLE = (".jsonl", ".ndjson"), (".csv",)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SweepJob:
-    """One graph, solved for one budget by one solver.
+    """One graph, to be solved for one budget by one solver.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class SweepJob:
     gradients : bool or mapping
         Whether to differentiate a graph without a backward part, or options of `differentiate`.
     nodes : str, optional
-        For a list of edges: the table with sizes and costs of its nodes.
+        For a list of edges, the table with sizes and costs of the nodes.
     options : mapping
         Other arguments of `solve` and options of the solver, as JSON values.
 
@@ -114,13 +114,13 @@ class SweepJob:
 
 @checked_arguments
 def list_jobs(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[SweepJob]:
-    """Return the jobs of a list of jobs and rows; a row with lists means a job for each combination.
+    """Return the jobs in a list of jobs and rows; a row with lists describes one job per combination.
 
     Parameters
     ----------
     jobs : iterable of SweepJob or mapping
-        A row has "graph", and may have "budget", "overhead", "device", "solver", "effort" and "seed", all of which may
-        be lists, "gradients", "nodes", and any other argument of `solve`.
+        A row has "graph", and optionally "budget", "overhead", "device", "solver", "effort" and "seed"; all may
+        be lists. It may also have "gradients", "nodes", and any other argument of `solve`.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def list_jobs(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[SweepJob]:
     Raises
     ------
     SweepError
-        If a row is invalid; the message has its number, from 1.
+        If a row is invalid; the message names its number, counted from 1.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def list_jobs(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[SweepJob]:
 
 @checked_arguments
 def placed_of_rows(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[PlacedJob]:
-    """Return the jobs of rows, each with its place, "job 3"."""
+    """Return the jobs in rows, each with its place, such as "job 3"."""
     rows = list[PlacedJob]()
     for number, row in enumerate(jobs, 1):
         place = f"job {number:,}"
@@ -153,12 +153,11 @@ def placed_of_rows(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[PlacedJ
 
 
 def graph_name(job: SweepJob) -> str:
-    """Return the name of a job's graph in tables."""
     return job.graph if isinstance(job.graph, str) else f"{job.graph.n_nodes} nodes, {job.graph.hash[:8]}"
 
 
 def job_graph(job: SweepJob) -> ComputationGraph:
-    """Return the graph that a job solves, read and differentiated."""
+    """Return the graph that a job solves, after reading and differentiating it."""
     graph = job.graph
     if isinstance(graph, str):
         graph = read_graph(graph, nodes=job.nodes)
@@ -168,7 +167,7 @@ def job_graph(job: SweepJob) -> ComputationGraph:
 
 
 def graph_source(job: SweepJob) -> str | None:
-    """Return the key of a job's graph, with the state of its files; None if the job has the graph itself."""
+    """Return a key of a job's graph that contains the state of its files; None if the job has the graph itself."""
     if not isinstance(job.graph, str):
         return None
     try:
@@ -190,7 +189,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
         raise ArgumentError('a job has one solver, and no progress of its own; list several solvers as "solver"')
     if unknown := [name for name in options if name not in OF_SOLVE]:
         own = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
-        names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # unknown solvers: see below
+        names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # Request reports unknown solvers
         if unknown := [name for name in unknown if name not in names]:
             raise ArgumentError(
                 "no key of a job, argument of solve or option of {solver} is called {unknown!r}{did_you_mean!w}",
@@ -209,7 +208,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
 
 
 def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
-    """Return the request of a job, for a graph with this id, as JSON; its hash is the name of the job."""
+    """Return the request of a job as JSON; `graph` is the id of its graph. The name of the job is a hash of it."""
     return {
         "graph": graph,
         "version": VERSION,
@@ -222,12 +221,11 @@ def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
 
 
 def _content(name: str, value: Any) -> Any:
-    """Return the value of an option; for a link its record, instead of the name of its file."""
+    """Return the value of an option; for a link its record, since the file may change."""
     return get_link(value).record() if name == "link" and value is not None else value
 
 
 def job_name(record: Mapping[str, Any]) -> str:
-    """Return the name of a job: a hash of its record."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -266,8 +264,8 @@ def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
     Parameters
     ----------
     path : path
-        `.jsonl`, with an object in each line, or `.csv`, with a row for each job below the names of the columns, as for
-        `list_jobs`. Empty cells of a table are left out, and cells that are JSON are parsed.
+        `.jsonl` with one object per line, or `.csv` with a line of column names and one row per line; rows are as for
+        `list_jobs`. Empty cells of a table are ignored, and cells with JSON are parsed.
 
     Returns
     -------
@@ -276,7 +274,7 @@ def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
     Raises
     ------
     SweepError
-        If a job is invalid; the message has its line.
+        If a job is invalid; the message names its line.
 
     Examples
     --------
@@ -290,7 +288,7 @@ def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
 
 
 def placed_of_file(path: str | os.PathLike[str]) -> list[PlacedJob]:
-    """Return the jobs of a file, each with its place, "jobs.csv, line 3"."""
+    """Return the jobs in a file, each with its place, such as "jobs.csv, line 3"."""
     file = Path(path)
     if file.suffix not in (*LINES, *TABLE):
         raise SweepError("{name!p} is neither .jsonl nor .csv; write the jobs as one of them", name=file.name)
@@ -312,7 +310,7 @@ def placed_of_file(path: str | os.PathLike[str]) -> list[PlacedJob]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
-    """Yield the number of each non-empty line, and the function that parses it."""
+    """Yield the number of each non-empty line, and a function that parses the line."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield number, partial(_line, line)
@@ -326,7 +324,7 @@ def _line(line: str) -> Any:
 
 
 def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
-    """Yield the number of each line below the first, and the function that parses it."""
+    """Yield the number of each line after the first, and a function that parses the line."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     reader = csv.DictReader(io.StringIO(text, newline=""))
     reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
@@ -338,7 +336,7 @@ def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cells of a row that are not empty, by column."""
+    """Return the nonempty cells of a row, by column."""
     if any(row.get(None) or ()):  # type: ignore[call-overload]
         raise SweepError("the row has more cells than the first line has names; quote cells that contain a comma")
     cells = {name: (cell or "").strip() for name, cell in row.items() if name is not None}
@@ -348,10 +346,10 @@ def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cell(name: str, cell: str) -> Any:
-    """Return the value of a cell: in columns of text a string or a list, else JSON if it is valid."""
+    """Return the value of a cell: a string or a list in text columns, else JSON if it is valid."""
     if name in ("graph", "nodes", "solver", "effort") and not (cell.startswith("[") and cell.endswith("]")):
         return cell
-    if cell.lower() in ("true", "false"):  # TRUE in spreadsheets
+    if cell.lower() in ("true", "false"):  # spreadsheets write TRUE
         return cell.lower() == "true"
     try:
         return json_of(cell)
@@ -360,14 +358,14 @@ def _cell(name: str, cell: str) -> Any:
 
 
 def _placed(row: Any, folder: Path) -> Any:
-    """Return the row with paths relative to a folder."""
+    """Return the row with paths taken relative to a folder."""
     if not isinstance(row, Mapping):
         return row
     placed = dict(row)
     for name in ("graph", "nodes", "link"):
         if name in placed:
             entry = placed[name]
-            only = name == "link"  # may also be rates
+            only = name == "link"  # a link may also be rates
             several = entry if isinstance(entry, list) else [entry]
             paths = [_path(each, folder, only_if_there=only) for each in several]
             placed[name] = paths if isinstance(entry, list) else paths[0]

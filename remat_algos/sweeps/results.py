@@ -45,21 +45,21 @@ RECORD_KEYS = (
     ),
     *("seconds", "cpu_seconds", "memory", "tries", "host", "version", "numpy", "scipy", "python", "machine"),
 )
-"""Columns of the table: the request, the result, and its time and memory."""
+"""Columns of the table: those of the request, of the result, and its time and memory."""
 TABLES = (".csv", ".parquet")
 _NUMBER = re.compile(r"\d{1,29}")
-REASONS = 5  # printed at most
+REASONS = 5  # maximum number printed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SweepResults(Result, Sequence[dict[str, Any]]):
-    """The results of a sweep: a record for each job that has one, by column.
+    """The results of a sweep: one record for each job with a result.
 
     Parameters
     ----------
     folder : Path
     records : tuple of dict
-        With the keys `RECORD_KEYS`, in bytes, units of cost and seconds; None for missing entries.
+        Records with the keys `RECORD_KEYS`; missing entries are None. Units are bytes, units of cost and seconds.
     stop : Stop
         How the sweep ended.
     left : int
@@ -108,7 +108,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
         yield f"{shortened_path(self.folder)}: {count}"
 
     def notes(self) -> Iterator[str]:
-        """Yield notes on failed and unsolved jobs."""
+        """Yield notes about failed and unsolved jobs."""
         reasons = Counter(row["reason"] for row in self.jobs if row["outcome"] == FAILED)
         for reason, count in reasons.most_common(REASONS):
             yield f"failed: {reason}" + (f" ({count:,} jobs)" if count > 1 else "")
@@ -124,11 +124,11 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
 
     @property
     def jobs(self) -> tuple[dict[str, Any], ...]:
-        """The rows, with one row for a job that was listed twice."""
+        """The records, with one record for a job that was listed twice."""
         return tuple({row.get("job") or id(row): row for row in self.records}.values())
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield a row per solver: outcomes, number of best results, medians of overhead, gap and time."""
+        """Yield one row per solver: outcomes, number of best results, medians of overhead, gap and time."""
         ratios, jobs = self.ratios(), self.jobs
         for solver in dict.fromkeys(row["solver"] for row in jobs):
             rows = [row for row in jobs if row["solver"] == solver]
@@ -148,10 +148,11 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
             )
 
     def ratios(self) -> dict[str, list[float]]:
-        """By solver, for each problem with a plan: the solver's result divided by the best; infinite without a plan.
+        """For each solver, one ratio per problem that any solver planned: the solver's result divided by the best one.
 
-        Jobs that differ only in solver, seed and effort are one problem, for which the best result of a solver counts.
-        The result is the time of plans with a link, the peak if the lowest is requested, and else the compute.
+        Jobs that differ only in solver, seed and effort are the same problem; the best result of each solver counts.
+        The result is the time for plans with a link, the peak if the lowest peak is requested, and the compute
+        otherwise. The ratio is infinite if the solver has no plan.
         """
         problems, ratios = defaultdict[str, list[dict[str, Any]]](list), defaultdict[str, list[float]](list)
         for row in self.jobs:
@@ -170,12 +171,12 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
 
     @checked_arguments
     def plan(self, i: int) -> Plan:
-        """Return the plan of a row, which is simulated and verified.
+        """Return the plan of a row after simulating and verifying it.
 
         Raises
         ------
         PlanError
-            If there is no such row, it has no plan, or its file is damaged or changed.
+            If there is no such row, or its plan is missing, damaged or changed.
         """
         if not 0 <= i < len(self):
             raise PlanError("there is no row {i}; there are {count:row}", i=i, count=len(self))
@@ -193,7 +194,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
         return plan_of(record, store.read_graph(self.records[i]["graph_id"]))
 
     def csv(self) -> str:
-        """Return the table as CSV; texts that a spreadsheet would read as formulas are prefixed with `'`."""
+        """Return the table as CSV; texts that a spreadsheet would read as formulas start with `'`."""
         return table_text(RECORD_KEYS, ([row[name] for name in RECORD_KEYS] for row in self.records))
 
     @checked_arguments
@@ -203,7 +204,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
         Raises
         ------
         SweepError
-            If the extension is another one, or its library is missing.
+            If the extension is different, or its library is missing.
         """
         file = Path(path)
         if file.suffix == ".csv":
@@ -217,7 +218,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
 def results_of(
     store: SweepFolder, stop: Stop = Stop.DONE, jobs: Sequence[tuple[str, str]] | None = None, total: int = 0
 ) -> SweepResults:
-    """Return the results of `jobs`, pairs (name, name of the graph), in their order; or all results, sorted."""
+    """Return the results of `jobs`, pairs (name, name of the graph), in their order; without `jobs`, all sorted."""
     if jobs is None:
         rows, damaged = list[dict[str, Any]](), 0
         for figures in store.figures():
@@ -282,13 +283,13 @@ def _row(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _place(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return sort keys in which numbers sort by value: 40% before 100%."""
+    """Return a sort key in which numbers sort by value: 40% before 100%."""
     texts = (str(row[name] or "") for name in ("graph", "budget", "overhead_budget", "solver", "effort", "seed"))
     return tuple(_NUMBER.sub(lambda number: f"{int(number[0]):030}", text) for text in texts)
 
 
 def _problem(row: dict[str, Any]) -> str:
-    """Key of the problem that a job solves; jobs are compared if their keys are equal."""
+    """Return a key for the problem that a job solves; jobs with equal keys are compared."""
     budgets = ["".join(str(row[name]).split()).lower() for name in ("budget", "overhead_budget", "device")]
     return json.dumps([row["graph_id"], *budgets, row["options"], row.get("version")])
 
@@ -318,5 +319,5 @@ def _parquet(columns: dict[str, list[Any]]) -> bytes:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return the value of a cell; budgets, which are bytes or shares, become strings, for one type per column."""
+    """Return the value of a cell; budgets (bytes or shares) become strings, so that each column has one type."""
     return str(value) if value is not None and name in ("budget", "overhead_budget", "device") else value

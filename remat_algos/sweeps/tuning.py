@@ -1,16 +1,19 @@
-"""Numbers of sweeps that change outcomes or times, each with what it trades."""
+"""Tuning constants of sweeps; the comment at each says what it trades."""
 
-# Seconds between checks: LOOK_AGAIN of a job's memory, SIGN of whether its process is alive. Higher: less overhead,
-# later ends.
+# Seconds between checks of a process. LOOK_AGAIN: of its memory. SIGN: whether it is alive. Higher: less overhead,
+# later reactions.
 LOOK_AGAIN, SIGN = 0.05, 1.0
-# Seconds allowed for a process to import everything. Higher: slower machines work, broken ones are noticed later.
+# Seconds within which a process must have imported everything. Higher: slower machines work, broken ones are noticed
+# later.
 START = 120.0
-# AHEAD: jobs submitted per worker. GRAPHS: graphs cached in memory. Higher: workers wait less, more memory.
+# AHEAD: maximum number of jobs submitted per worker. GRAPHS: number of graphs cached in memory. Higher: workers wait
+# less, more memory.
 AHEAD, GRAPHS = 2, 8
-# Seconds between counts of workers. Higher: new workers get jobs later.
+# Seconds between checks of the number of workers. Higher: new workers get their first jobs later.
 LOOK = 1.0
-# Number of times that executors may lose a job, or break. Higher: jobs survive more faults, bad ones kill more workers.
+# Maximum number of times that one job may be lost, and that executors may break in a row. Higher: jobs survive more
+# faults, but bad jobs kill more workers.
 LOST = 20
-# Seconds until a failed start of a process is repeated (PAUSE), and until the sweep gives up (START_PATIENCE). Higher:
-# less load, later ends.
+# PAUSE: seconds until a failed start of a process is repeated. START_PATIENCE: seconds without a start until the sweep
+# gives up. Higher: less load, but failures end the sweep later.
 PAUSE, START_PATIENCE = 1.0, 120.0

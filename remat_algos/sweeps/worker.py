@@ -1,4 +1,4 @@
-"""The process that solves jobs for `children`; a message is its length in eight bytes, then JSON, never a pickle."""
+"""The process that solves jobs for `children`. A message is its length in eight bytes, then JSON, never a pickle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from remat_algos.search.solve import solve
 from remat_algos.wording import shortened
 
 PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "refused", "failed")
-"""A plan; no plan within the budget; a graph that the solver cannot serve; failure in every try."""
+"""Outcomes: a plan; no plan within the budget; a graph that the solver cannot serve; a failure in every try."""
 _HEAD = 8
 
 
@@ -42,7 +42,7 @@ def send(stream: IO[bytes], message: bytes) -> None:
 
 
 def receive(stream: IO[bytes]) -> bytes | None:
-    """Read a message; None at the end of the stream, even within a message."""
+    """Read a message; return None if the stream ends, even if it ends within a message."""
     head = stream.read(_HEAD)
     length = int.from_bytes(head, "big")
     message = stream.read(length) if len(head) == _HEAD else b""
@@ -50,10 +50,10 @@ def receive(stream: IO[bytes]) -> bytes | None:
 
 
 def serve(modules: list[str]) -> None:
-    """Solve jobs until the other side is gone; then the process ends at once, even during a job."""
+    """Solve jobs until the driver closes the input; then the process ends at once, even during a job."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # solvers may print
-    for number in (signal.SIGINT, signal.SIGTERM):  # the driver ends this process
+    for number in (signal.SIGINT, signal.SIGTERM):  # only the driver ends this
         signal.signal(number, signal.SIG_IGN)
     use_cores(1)
     for module in modules:
@@ -75,14 +75,14 @@ def _read(inbox: queue.SimpleQueue[bytes]) -> None:
 
 
 def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Solve the job of a `job_record` with the "file" of its graph; return figures and the JSON of the plan."""
+    """Solve a job, given as a `job_record` with the "file" of its graph; return figures and the JSON of the plan."""
     begun, processor = time.monotonic(), time.process_time()
     _reset_memory()
     plan, size = "", {}
     try:
         try:
             graph = _graph(record["file"])
-        # Not the fault of the job, which is tried again.
+        # An unreadable graph is not the fault of the job. The error counts as unexpected, so the job is retried.
         except RematError as error:
             msg = f"its graph cannot be read here: {error}"
             raise RuntimeError(msg) from error
@@ -107,7 +107,7 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason to record for an unexpected error: its type, and its text on one line."""
+    """Return the reason to record for an unexpected error: its type and its message on one line."""
     return f"{type(error).__name__}: {shortened(' '.join(str(error).split()), 300)}"
 
 
@@ -123,7 +123,7 @@ def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[st
     return {"outcome": PLANNED, **figures, **own}, json.dumps(record)
 
 
-@lru_cache(2)  # part of the job's memory
+@lru_cache(2)  # counts as memory of the job
 def _graph(file: str) -> ComputationGraph:
     return from_npz(read_bytes(Path(file)))
 
@@ -140,17 +140,17 @@ def _versions() -> dict[str, str]:
 
 
 def _reset_memory() -> None:
-    """Reset the peak memory of this process, if the system can."""
+    """Reset the recorded peak memory of this process, if the system can."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def _memory() -> int:
-    """Peak of the resident memory in bytes: of the job on Linux, elsewhere of the whole process."""
+    """Return the peak of the resident memory in bytes: that of the job on Linux, elsewhere of the whole process."""
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
-    import resource  # Windows has none
+    import resource  # does not exist on Windows
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak << 10

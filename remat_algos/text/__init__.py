@@ -1,1 +1,1 @@
-"""Printing and reading of figures and words: units, decimals, names in sentences, tables."""
+"""Read and print amounts and words: units, decimals, names in sentences, tables."""

@@ -10,21 +10,21 @@ from remat_algos.errors import ArgumentError, GraphError, warn
 from remat_algos.wording import LETTERS, ROUNDS_UP, three_digits
 
 DIGITS = 9
-"""Decimal digits to which the smallest cost is kept if costs have no common unit."""
+"""Number of decimal digits to which the smallest cost is kept if costs are rounded."""
 LARGEST_SCALED = 2**51
-"""Sums of costs that are scaled and rounded stay below it, so that those of gradients can stay below 2**53."""
+"""Upper limit for sums of scaled and rounded costs; sums that include gradients then stay below 2**53."""
 LARGEST_SUM = 2**53
-"""Sums below it are exact in float64 and in every JSON reader."""
+"""Upper limit for sums: smaller ones are exact in float64 and in every JSON reader."""
 MAX_PLACES = 300
-"""Maximum decimal places of costs, so that floats of scaled costs and of their scale stay far from overflow."""
+"""Maximum number of decimal places of costs; floats of scaled costs and of their scale then cannot overflow."""
 ABSURD = 2**63
-"""Numbers are clamped to this, so that 1e999999 does not become a million digits; checks of sums refuse it."""
+"""Numbers are clamped to this, so that 1e999999 does not become a million digits; checks of sums then refuse it."""
 
 _ENDLESS = re.compile(r"\s*[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{8,}\s*")  # exponents that Decimal refuses
 
 
 def decimal(text: str) -> int | Decimal:
-    """Return a number from text, clamped to `ABSURD`; ValueError if the text is not a number."""
+    """Return the number in a text, clamped to `ABSURD`; ValueError if the text is not a number."""
     try:
         number = Decimal(text)
     except DecimalException as error:
@@ -37,7 +37,7 @@ def decimal(text: str) -> int | Decimal:
 
 
 def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
-    """Bytes rounded up, with one notice if any was changed."""
+    """Return bytes rounded up, with one warning if any was changed."""
     if set(map(type, amounts)) <= {int}:
         return list(amounts)  # type: ignore[arg-type]
     whole = [a if isinstance(a, int) else int(a.to_integral_value(ROUND_CEILING)) for a in amounts]
@@ -47,16 +47,16 @@ def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
 
 
 def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int], int]:
-    """Return costs times a power of ten, as integers, and that power; -1 (unknown) stays -1.
+    """Return the costs multiplied by a power of ten, as integers, and that power; -1 (unknown) stays -1.
 
-    The power is the smallest that makes all costs whole. If their sum would then be 2**53 or more, it is the smallest
-    that rounds every nonzero cost by less than 1e-9 of itself. If the sum would still be 2**51 or more, it is the
-    largest power with a sum below 2**51, with a warning; GraphError if the smallest cost would then be below 1.
+    The power is the smallest that makes all costs whole. If their sum would then reach 2**53, the smallest power is
+    used that rounds every nonzero cost by less than 1e-9 of itself. If the sum would still reach 2**51, the largest
+    power with a smaller sum is used, with a warning. Raise GraphError if the smallest cost would then be below 1.
     """
     places = max([0, *(-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a)])
     costs = [Decimal(a) for a in amounts if a > 0]
     total = sum(costs, Decimal())
-    # A sum that is too large unscaled is refused by the checks of the graph.
+    # If the sum is too large even without scaling, the checks of the graph refuse it.
     if places == 0 or total >= LARGEST_SUM:
         return [int(a) for a in amounts], 1
     if places > MAX_PLACES or total.scaleb(places) >= LARGEST_SUM:
@@ -94,7 +94,7 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes of "4GiB", "1.5 MB" or "1024", rounded up; ValueError if the text is not a size."""
+    """Return the bytes in "4GiB", "1.5 MB" or "1024", rounded up; ValueError if the text is not a size."""
     match = _SIZE.fullmatch(text)
     if match is None or match[2] not in _UNITS:
         raise no_size(text)
@@ -112,15 +112,15 @@ def no_size(entry: object) -> ValueError:
 
 
 def format_compute(amount: float, unit: str = "") -> str:
-    """Compute in three digits: times in ns to s ("2.4 ms"), others in k, M, G ... of the unit ("2.37 TFLOP").
+    """Return compute in three digits: times in ns to s ("2.4 ms"), others with k, M, G ... ("2.37 TFLOP").
 
-    Amounts below 100,000 are not scaled unless their unit usually is.
+    Amounts below 100,000 are scaled only if that is usual for their unit.
     """
     if unit in _TIMES:
         names = _TIMES[_TIMES.index(unit) :]
     else:
         letters = ("", *LETTERS)
-        if unit[:1] in LETTERS and unit[1:] in _SCALED:  # GFLOPs
+        if unit[:1] in LETTERS and unit[1:] in _SCALED:  # for example GFLOPs
             letters, unit = letters[letters.index(unit[0]) :], unit[1:]
         name, space = (_SCALED[unit], "") if unit in _SCALED else (unit, " ")
         names = tuple(f"{letter}{space if letter else ''}{name}".rstrip() for letter in letters)
@@ -135,29 +135,29 @@ def format_compute(amount: float, unit: str = "") -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A time in ns, us, ms or s, in three digits."""
+    """Return a time in ns, us, ms or s, in three digits."""
     return format_compute(1e9 * seconds, "ns")
 
 
 def percent(part: float, whole: float) -> str:
-    """ "66.0 %"; a share of nothing is "0.0 %"."""
+    """Return a share in percent, such as "66.0 %"; a share of nothing is "0.0 %"."""
     return f"{100 * part / whole if whole else 0:.1f} %"
 
 
 def fine_percent(part: float, whole: float) -> str:
-    """ "66.0 %", below 0.1 % with one digit that is not 0: "0.003 %"."""
+    """Return a share in percent, such as "66.0 %"; below 0.1 % with one nonzero digit, such as "0.003 %"."""
     share = 100 * part / whole if whole else 0
     return f"{share:.1f} %" if abs(share) >= 0.1 else f"{share:.1g} %"
 
 
-LONGEST_AMOUNT = 4000  # digits that int() accepts
+LONGEST_AMOUNT = 4000  # fewer digits than int() accepts
 
 Reading = Callable[[Any], int | Decimal]
-"""`size_of` or `cost_of`."""
+"""The type of `size_of` and `cost_of`."""
 
 
 def size_of(entry: Any) -> int | Decimal:
-    """Bytes, from a number or from text with or without a unit; ValueError if the entry is not a size."""
+    """Return a size in bytes from a number or from text with or without a unit; ValueError if it is not a size."""
     number = _number(entry)
     if number is not None:
         return number
@@ -167,7 +167,7 @@ def size_of(entry: Any) -> int | Decimal:
 
 
 def cost_of(entry: Any) -> int | Decimal:
-    """A cost, from a number or its text; ValueError if the entry is not a cost."""
+    """Return a cost from a number or from text; ValueError if the entry is not a cost."""
     number = _number(entry)
     if number is not None:
         return number
@@ -177,7 +177,7 @@ def cost_of(entry: Any) -> int | Decimal:
 
 
 def _number(entry: Any) -> int | Decimal | None:
-    """Return an exact number, for a float the decimal it prints as; None if the entry is not a number, as True."""
+    """Return an exact number, for a float the decimal that it prints as; None for True, False and other entries."""
     kind = type(entry)
     if kind is int:
         return entry
@@ -185,7 +185,7 @@ def _number(entry: Any) -> int | Decimal | None:
         text = repr(entry)
     elif kind is str:
         text = entry.strip()
-        if "_" in text or not text.isascii():  # int() and Decimal() would accept
+        if "_" in text or not text.isascii():  # int() and Decimal() accept these
             return None
     elif isinstance(entry, Integral):  # includes numpy.timedelta64
         timed = getattr(getattr(entry, "dtype", None), "kind", "i") == "m"

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-BAR = r"\|"  # in cells, even in code
+BAR = r"\|"  # an escaped bar within cells
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
-    """Yield the lines of a table; columns where `right` is true are right-aligned."""
+    """Yield the lines of a table; columns for which `right` is true are right-aligned."""
     yield _line(columns)
     yield _line(["---:" if each else "---" for each in right])
     yield from map(_line, rows)
@@ -18,7 +18,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def code(name: str) -> str:
-    """Return a name as inline code, with more backticks than it contains in a row."""
+    """Return a name as inline code; the delimiter has more backticks than any run of them in the name."""
     fence = "`" * (max(map(len, re.findall("`+", name)), default=0) + 1)
     room = " " * (name.startswith("`") or name.endswith("`"))
     return f"{fence}{room}{name}{room}{fence}"
