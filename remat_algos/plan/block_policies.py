@@ -69,7 +69,7 @@ def plan_policy(
         or "least+0.1%"; `Budget(device="24GiB")` includes residents.
     blocks : Blocks, str or sequence of str
         The blocks, or their module paths: "layers.*"; "layers.*,head" for several stacks; "layers.*|layers.*.mlp" for
-        the cheaper policy of two divisions.
+        the cheaper of the policies for two divisions.
     semantics : {"eager", "graph"}
         What is recomputed: all operators that are not saved, up to the last tensor that a gradient needs, as in eager
         PyTorch; or only operators that gradients need, as in compiled graphs.

@@ -89,12 +89,12 @@ class Plan(Result):
         Options of the solver.
     bound_or_search : LowerBound, callable or None
         A lower bound, or a function that returns a bound and how its computation ended. The function is called when
-        `bound` is first read, as by printing, saving or pickling the plan. If the user interrupts it, the bound reached
-        is stored, and Interrupted is raised.
+        `bound` is first read, e.g. by printing, saving or pickling the plan. If the user interrupts it, the bound found
+        by then is stored, and Interrupted is raised.
     seconds : float
-        Time of solving.
+        Time that solving took.
     details : mapping
-        Choices of the method.
+        Choices that the method made.
     report : SearchReport
         Solvers tried, other plans found, and how the search ended.
     reservation : Reservation, optional
@@ -489,7 +489,7 @@ def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = F
 
 
 def bounded(plan: Plan) -> Plan:
-    """Compute the bound of a plan, and return the plan; if interrupted, it has the bound reached and this Stop."""
+    """Compute the bound of a plan, and return the plan; after an interrupt, with the bound reached by then."""
     with until_stopped() as ending:
         _ = plan.bound
     return plan if ending.stop.complete else replace(plan, report=replace(plan.report, stop=ending.stop))

@@ -34,7 +34,7 @@ Build = Callable[[int], ComputationGraph]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The largest value within the budget and its plan; `tried` has the reason why a value does not fit, or ""."""
+    """The largest value within the budget and its plan; `tried` maps each tried value to why it does not fit, or ""."""
 
     solver: str
     value: int | None

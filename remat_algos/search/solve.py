@@ -18,16 +18,16 @@ def solve(request: Request) -> Plan:
     Parameters
     ----------
     graph : ComputationGraph
-        For training, a graph with a backward part (`differentiate`); `solve` does not add one. `remat_algos.solve`, as
-        all functions of a graph there, also takes the path of a file.
+        For training, a graph with a backward part (`differentiate`); `solve` does not add one. In `remat_algos`,
+        all functions of a graph also take the path of its file.
     budget : Budget, int or str, optional
         Bytes of the peak, without residents: 4_000_000, "4GiB", or "50%" of the peak without rematerialization. "least"
         is the lowest peak, and "least+0.1%" the minimum compute with a peak at most 0.1 % above the lowest one found.
-        None, and a budget of overhead alone, mean the lowest peak. With `allocator`, the bytes that it reserves.
+        None, and a budget of overhead alone, mean the lowest peak. With `allocator`, bytes are those that it reserves.
     solver : str or callable
         A name of `list_solvers()`, a registered function, or "auto": the best plan of all suitable solvers.
     effort : {"fast", "default", "best"}
-        Which solvers run, and the work of searches and lower bounds, which is counted in moves, states and integer
+        Which solvers run, and how much work searches and lower bounds do. Work is counted in moves, states and integer
         programs, not in seconds. An integer program also has a time limit, so bounds may differ between machines.
     time_limit : float, optional
         Seconds; the search stops soon after and returns the best plan found.
@@ -36,13 +36,13 @@ def solve(request: Request) -> Plan:
     raw : bool
         Return the solver's plan unchanged, even if the plan without rematerialization is better.
     polish : bool, optional
-        Whether passes over the schedule may remove runs whose values are still live, or can stay live within the limit,
-        and move others (`polish`); by default unless `raw`.
+        Whether passes over the schedule (`polish`) may move runs, and remove runs whose values are still live or can
+        stay live within the limit; True by default, except with `raw`.
     allocator : str
-        A name of `list_allocators()`: the memory budget limits its reserved bytes (`Plan.reservation`). "peak", the
+        A name of `list_allocators()`; the memory budget limits the bytes it reserves (`Plan.reservation`). "peak", the
         default, counts live bytes only. "cupy_pool" and "cuda_caching" are models that take the maximum over all ways
         to break ties; with them percentages refer to the bytes that the allocator reserves without rematerialization,
-        and "least" to the lowest reservation found, then minimum overhead. "arena" gives every value an address in one
+        and "least" is the lowest reservation found, then minimum overhead. "arena" gives every value an address in one
         block of memory (`pack`); percentages refer to the peak, and for "least" only the schedule with the lowest peak
         is packed.
     alignment : int
@@ -77,7 +77,7 @@ def solve(request: Request) -> Plan:
     Raises
     ------
     BudgetError
-        If no plan fits. It has the lowest peak reached and its plan, the lower bound on every peak, and the nodes that
+        If no plan fits. The error has the lowest peak reached, its plan, the lower bound on peaks, and the nodes that
         force this bound.
     GraphError
         If the solver cannot serve this graph, `start` has an unknown node, `link` is invalid, or with a link costs are
@@ -91,7 +91,7 @@ def solve(request: Request) -> Plan:
     TypeError, ValueError
         If `budget`, an option or `start` is invalid.
     Interrupted
-        The user stopped the search before a plan within the budget was found. If there is one, the best plan is
+        If the user stops the search before it finds a plan within the budget. Later, the best plan found is
         returned, with `Plan.interrupted` set.
 
     Examples

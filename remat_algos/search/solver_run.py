@@ -176,7 +176,8 @@ class SolverRun:
         )
         self.outcomes: dict[str, Outcome] = {}
         self._stop = Stop.DONE  # without those of solvers
-        self.least: Candidate | None = None  # lowest peak, above the limit
+        # The candidate with the lowest peak, if even that exceeds the limit.
+        self.least: Candidate | None = None
         self.running = ""  # the current solver
         self._report_again: Callable[[], None] | None = None  # reports a new best candidate
         self._best: Candidate | None = None
@@ -247,7 +248,7 @@ class SolverRun:
         return limit < limits.base or limits.graph.mark is not None or limits.constraints is not None
 
     def rerun(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run solvers again that reached their deadline, if they get at least `LONGER` times their earlier time."""
+        """Rerun solvers that reached their deadline, if they now get at least `LONGER` times their first time."""
         if self.stop is Stop.INTERRUPTED:
             return
         with until_stopped() as ending:

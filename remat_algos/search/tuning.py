@@ -24,8 +24,8 @@ FEWEST_BYTES_SHARE = 0.5
 NEARLY = 0.9
 
 # ---- runs of solvers
-# Cheap solvers may still start this many seconds after the deadline: GRACE if a plan fits, LONG_GRACE if none does.
-# Higher: more plans, but searches end later.
+# Cheap solvers may still start up to this many seconds after the deadline: GRACE if a plan fits, LONG_GRACE if none
+# does. Higher: more plans, but searches end later.
 GRACE, LONG_GRACE = 0.05, 1.0
 # Minimum seconds per solver while no candidate fits. Higher: short time limits give plans more reliably, but fewer
 # solvers run.

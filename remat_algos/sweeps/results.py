@@ -59,7 +59,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
     ----------
     folder : Path
     records : tuple of dict
-        Records with the keys `RECORD_KEYS`; missing entries are None. Units are bytes, units of cost and seconds.
+        Records with the keys `RECORD_KEYS`; missing entries are None. Amounts are in bytes, units of cost and seconds.
     stop : Stop
         How the sweep ended.
     left : int
