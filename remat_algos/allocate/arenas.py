@@ -67,10 +67,7 @@ class SplitAllocation:
     def part(self, arena: int) -> Allocation:
         """Return the allocation of the buffers in one arena, whose size is the used bytes.
 
-        Raises
-        ------
-        AllocationError
-            If the arena does not exist, or an in-place chain is split over two arenas.
+        AllocationError if the arena does not exist, or an in-place chain is split over two arenas.
         """
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
             raise AllocationError("unknown arena {arena!r}; {known!w}", arena=arena, known=_known(self.capacities))

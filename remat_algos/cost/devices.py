@@ -152,12 +152,8 @@ class Device(Result):
         """Return the FLOP/s for an element type.
 
         A type without its own rate gets that of float32; float8 gets that of float16 if there is one. For float64 on
-        GPUs the rate of float32 would be too high, so the table contains rates for float64.
-
-        Raises
-        ------
-        GraphError
-            If the type is unknown.
+        GPUs the rate of float32 would be too high, so the table contains rates for float64. GraphError if the type is
+        unknown.
         """
         element_bytes(dtype)
         wider = "float16" if dtype.startswith("float8") else "float32"

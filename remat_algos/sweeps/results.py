@@ -173,10 +173,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
     def plan(self, i: int) -> Plan:
         """Return the plan of a row after simulating and verifying it.
 
-        Raises
-        ------
-        PlanError
-            If there is no such row, or its plan is missing, damaged or changed.
+        PlanError if there is no such row, or its plan is missing, damaged or changed.
         """
         if not 0 <= i < len(self):
             raise PlanError("there is no row {i}; there are {count:row}", i=i, count=len(self))
@@ -201,10 +198,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table as `.csv`, or as `.parquet` if pyarrow or pandas is installed.
 
-        Raises
-        ------
-        SweepError
-            If the extension is different, or its library is missing.
+        SweepError if the extension is different, or its library is missing.
         """
         file = Path(path)
         if file.suffix == ".csv":

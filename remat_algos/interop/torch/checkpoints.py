@@ -129,15 +129,10 @@ class CheckpointPlan(Result):
     def apply(self, model: nn.Module) -> "AppliedPlan":
         """Wrap the forward of each block, except those with the decision "keep".
 
-        `remove()` of the result, or the end of `with plan.apply(model):`, restores the model.
-        Blocks are checkpointed whenever gradients are recorded. `torch.compile` and `fully_shard` may be applied before
-        or after. Copies and pickles of the model keep the plan; its `state_dict` does not change.
-
-        Raises
-        ------
-        PlanError
-            If the model lacks a block or operator of the plan, already has a plan, or is checkpointed by its trainer.
-            The model is then unchanged.
+        `remove()` of the result, or the end of `with plan.apply(model):`, restores the model. Blocks are checkpointed
+        whenever gradients are recorded. `torch.compile` and `fully_shard` may be applied before or after. Copies and
+        pickles of the model keep the plan; its `state_dict` does not change. PlanError if the model lacks a block or
+        operator of the plan, already has a plan, or is checkpointed by its trainer. The model is then unchanged.
         """
         modules = dict(model.named_modules())
         missing = [each.name for each in self.treatments if each.name not in modules]

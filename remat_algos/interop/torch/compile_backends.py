@@ -259,10 +259,7 @@ at_compiled_calls(_monitor_of)
 def reports() -> list[GraphReport]:
     """Return the reports on the graphs of the model with `backend="remat"` that was called last.
 
-    Raises
-    ------
-    GraphError
-        If there is no report: torch.compile captures graphs at the first call, and none of some models.
+    GraphError if there is no report: torch.compile captures graphs at the first call, and none of some models.
     """
     planned = _latest[0].reports if _latest else []
     if not planned:
