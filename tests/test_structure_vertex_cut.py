@@ -8,10 +8,8 @@ from remat_algos.kernels.flow import FlowNetwork, maximum_flow
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow as scipy_flow
 
-from remat_algos.errors import ArgumentError
 from remat_algos.structure.cuts import minimum_vertex_cut
 from tests.oracles.cuts import least_cuts, reached
-from tests.raising import raises
 
 nx = pytest.importorskip("networkx", reason="networkx is not installed (extra graphs)")
 N = 100_000
@@ -169,15 +167,14 @@ def weighted(draw):
     return edges, weight, draw(ends), draw(ends)
 
 
-def cut_of(edges, weight, sources, sinks, **options):
+def cut_of(edges, weight, sources, sinks):
     tail, head = [edge[0] for edge in edges], [edge[1] for edge in edges]
-    return minimum_vertex_cut(tail, head, weight, sources, sinks, **options)
+    return minimum_vertex_cut(tail, head, weight, sources, sinks)
 
 
-@pytest.mark.parametrize("closest", ["sink", "source"])
 @given(case=weighted())
-def test_no_set_of_vertices_that_cuts_is_lighter(closest, case):
-    found, oracle = cut_of(*case, closest=closest), least_cuts(*case)
+def test_no_set_of_vertices_that_cuts_is_lighter(case):
+    found, oracle = cut_of(*case), least_cuts(*case)
     if oracle is None:
         assert found is None
         return
@@ -201,8 +198,3 @@ def test_beyond_the_cut_closest_to_the_sinks_is_what_is_beyond_all_others(case):
 def test_a_sum_of_sizes_just_below_the_greatest_is_exact():
     cut = cut_of([(0, 2), (1, 2)], [2**52 - 2, 2**51, 2**52 - 1 - 2**51], [0, 1], [2])
     assert (cut.vertices.tolist(), cut.weight) == ([2], 2**52 - 1 - 2**51)
-
-
-def test_a_side_that_is_none_is_refused():
-    with raises(ArgumentError, closest="middle"):
-        minimum_vertex_cut([0], [1], [1, 1], [0], [1], closest="middle")

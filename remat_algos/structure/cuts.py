@@ -82,17 +82,14 @@ class VertexCut:
 
 
 def minimum_vertex_cut(
-    tail: ArrayLike, head: ArrayLike, weight: ArrayLike, sources: ArrayLike, sinks: ArrayLike, *, closest: str = "sink"
+    tail: ArrayLike, head: ArrayLike, weight: ArrayLike, sources: ArrayLike, sinks: ArrayLike
 ) -> VertexCut | None:
     """Return a minimum vertex cut between sources and sinks, by preflow-push; None if no cut exists.
 
     Arcs go from `tail` to `head`. Vertices of weight -1 must not be cut; sources and sinks may be cut. The other
-    weights must sum to less than 2**53. Among all minimum cuts, the one closest to the sinks has the fewest vertices
-    beyond it; these are also beyond every other minimum cut. The one closest to the sources has the most vertices
-    beyond it.
+    weights must sum to less than 2**53. The cut is the one closest to the sinks: it has the fewest vertices beyond it,
+    and these are also beyond every other minimum cut.
     """
-    if closest not in ("sink", "source"):
-        raise ArgumentError("closest is {closest!r}; use sink or source", closest=closest)
     weights: Int64 = frozen(weight, np.int64, "weight")
     cuttable, n = np.flatnonzero(weights >= 0), weights.size
     free = int(weights[cuttable].sum()) + 1  # greater than any cut
@@ -107,10 +104,10 @@ def minimum_vertex_cut(
     arcs = [np.concatenate(side).astype(np.int32) for side in (tails, heads)]
     capacity = np.full(arcs[0].size, free)
     capacity[: cuttable.size] = weights[cuttable]
-    flow, _, near, far = maximum_flow(sink + 1, *arcs, capacity, source, sink)
+    flow, _, _, far = maximum_flow(sink + 1, *arcs, capacity, source, sink)
     if flow >= free:
         return None
-    behind = far.view(np.bool_) if closest == "sink" else ~near.view(np.bool_)
+    behind = far.view(np.bool_)
     cut = np.flatnonzero(~behind[:n] & behind[leave]).astype(np.int32)
     return VertexCut(cut, int(flow), behind[:n])
 
