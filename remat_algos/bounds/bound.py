@@ -157,7 +157,7 @@ class LowerBound:
 
     @checked_arguments
     def gap(self, amount: float) -> float | None:
-        """Return (amount - bound) / bound; None if the bound is 0 or holds only for a smaller scope than any order."""
+        """Return (amount - bound) / bound; None if the bound is 0 or its scope is not "any order"."""
         if self.scope != ANY_ORDER:
             return None
         return (amount - self.amount) / self.amount if self.amount else (0.0 if amount == 0 else None)

@@ -55,7 +55,7 @@ def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
     """Return a lower bound on the bytes live at the first run of the node that computes the last output.
 
     At that step all outputs are live, and so are the workspace of the node and the values that it reads and computes.
-    The last node may be any node with an output that no other node reads; the bound is the minimum over these nodes.
+    The last node may be any node with an output, unless its values are read; the bound is the minimum over these nodes.
     `live`, int64[n], is a lower bound on the bytes live at the first run of each node, if already computed.
     """
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
@@ -69,7 +69,7 @@ def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
 
 
 def _own_bytes(graph: ComputationGraph) -> Int64:
-    """Return the bytes of the workspace, inputs and values of each node without outputs, int64[n]."""
+    """Return the bytes of each node's workspace and of the values that it reads or computes, without outputs."""
     counted = np.where(graph.output, 0, graph.memory)
     own = graph.workspace.astype(np.int64)
     np.add.at(own, graph.producer, counted)

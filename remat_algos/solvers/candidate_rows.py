@@ -81,7 +81,7 @@ def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
 
 
 class _RowBuilder:
-    """Builds candidates from recipes and skips repeated mirror counts; `figures` belong to the last recipe."""
+    """Builds candidates, but only once for equal mirror counts; `figures` are the peak and compute of the last one."""
 
     def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
         self.graph = graph

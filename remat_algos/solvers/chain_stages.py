@@ -62,8 +62,8 @@ class StageMemory:
     While stages a..b run, the input of stage a is live; its bytes are not counted.
 
     link : values that pass from the stage to later ones; 0 for the last stage
-    keep : values that stay live from the forward to the backward nodes of the stage, and its link, minus bytes that are
-        already counted as its input; negative if the stage frees its input
+    keep : values that stay live from the forward to the backward nodes of the stage, including its link, minus bytes
+        that are already counted as input; negative if the stage frees its input
     again : peaks when the stage is recomputed
     once : peaks when the stage runs for the first time and computes its values that are never recomputed
     leaf : `again.every` without the link
@@ -146,7 +146,7 @@ class ChainStages:
         return self._at(ends)
 
     def _at(self, ends: Int64) -> "ChainStages":
-        """Join stages into longer ones; `ends` are the last old stages of the new ones."""
+        """Join stages; each new stage ends with one of the old stages in `ends`."""
         number = np.searchsorted(ends, np.arange(len(self)))
         passing = np.isin(self.state_stage, ends)
         state = number[self.state_stage[passing]], self.state[passing]
@@ -155,7 +155,7 @@ class ChainStages:
 
     @property
     def lasting(self) -> Bool:
-        """bool[n]: forward nodes that are never recomputed, because of a mark `once` or `keep` or an output."""
+        """bool[n]: forward nodes that are never recomputed: they are marked `once` or keep, or compute an output."""
         graph = self.graph
         makes_output = _flags(graph.n_nodes, graph.producer[graph.output])
         return (runs_once(graph) | makes_output) & graph.forward
@@ -166,7 +166,7 @@ class ChainStages:
         return not bool(self.lasting[self.nodes].any())
 
     def costs(self) -> tuple[Int64, Int64, Int64, int]:
-        """Return the compute of `SWEEP`, `EVERY` and `LEAF` for each stage, and that of all nodes that run once."""
+        """Return the compute of `SWEEP`, `EVERY` and `LEAF` for each stage, and of all nodes that run only once."""
         read, lasting = _StageReads.of(self), self.lasting
         compute = self.graph.compute[self.nodes]
         sweep, saved, leaf = read.closures(lasting)
@@ -273,7 +273,7 @@ def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | No
 
 
 def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: int, last: int) -> Int64:
-    """Return the last forward position to whose stage each backward node may belong.
+    """For each backward node, return the last forward position whose stage the node may join.
 
     An update must run after all other reads of its parameter.
     """

@@ -114,7 +114,7 @@ class TreeDecomposition(Bags):
     def from_bags(cls, bags: Iterable[Iterable[int]], edges: Iterable[tuple[int, int]]) -> TreeDecomposition:
         """Return the tree with these bags and edges; bag 0 is the root.
 
-        Edges are pairs of indices into the list of bags; GraphError if they do not form a tree of all bags.
+        Edges are pairs of indices into the list of bags. Raise GraphError if they do not form a tree of all bags.
 
         Examples
         --------
@@ -134,7 +134,7 @@ class TreeDecomposition(Bags):
 
     @checked_arguments
     def check_vertices(self, n_vertices: int) -> None:
-        """Raise GraphError if a bag contains a vertex that is not below `n_vertices`."""
+        """Raise GraphError if a bag contains a vertex id of `n_vertices` or more."""
         if self.bag_indices.max(initial=-1) >= n_vertices:
             place = int(np.argmax(self.bag_indices >= n_vertices))
             bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1
@@ -151,7 +151,7 @@ class TreeDecomposition(Bags):
         """Check the three conditions of a tree decomposition of the graph.
 
         (i) Each vertex is in a bag. (ii) For each edge, some bag contains both of its vertices. (iii) The bags that
-        contain a vertex are connected in the tree. GraphError names a violated condition, or an unknown vertex.
+        contain a vertex are connected in the tree. Raise GraphError if a condition is violated or a vertex is unknown.
 
         References
         ----------
@@ -298,7 +298,7 @@ class PathDecomposition(Bags):
         """Return the bags of a layout: each vertex, with the vertices before it that have a neighbour at or after it.
 
         Bags that are subsets of a neighbouring bag are removed. The width is the vertex separation of the layout: the
-        maximum number of placed vertices with unplaced neighbours. GraphError if the layout is not a permutation.
+        maximum number of placed vertices with unplaced neighbours. Raise GraphError if the layout is not a permutation.
         """
         return cls.from_spans(*kernel.layout_spans(graph.indptr, graph.indices, _checked(graph, layout)))
 
@@ -333,7 +333,7 @@ class PathDecomposition(Bags):
     def spans(self, n_vertices: int) -> tuple[Int64, Int64]:
         """Return the first and the last bag of each vertex, int64[n] each; -1 for a vertex in no bag.
 
-        GraphError if a bag contains a vertex that is not below `n_vertices`.
+        Raise GraphError if a bag contains a vertex id of `n_vertices` or more.
         """
         if n_vertices < 0:
             raise GraphError("n_vertices is {n_vertices}; give 0 or more", n_vertices=n_vertices)
@@ -437,7 +437,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
 
 
 def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
-    """Find an order, int32[n], with the minimum largest boundary, which is the pathwidth; at most 16 vertices."""
+    """Find an order of at most 16 vertices, int32[n], whose largest boundary is minimum: the pathwidth."""
     if graph.n_vertices > tuning.MAX_EXACT:
         raise GraphError(
             "{n_vertices} vertices are too many for the minimum layout, which takes up to {max_exact}; "

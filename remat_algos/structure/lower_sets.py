@@ -37,6 +37,8 @@ from remat_algos.wording import counted, one_line
 class OnGraph(NamedTuple):
     """Properties of the nodes of a graph with respect to a chain of k lower sets.
 
+    As in kusumoto2019, d+(S) are the successors and d-(S) the predecessors of the nodes in S.
+
     block : the first row whose set contains the node
     kept : True for nodes on a boundary
     successor_from : the first row i with the node in d+(L_i), or k
@@ -220,9 +222,9 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
     """Return the chain of the square-root baseline of kusumoto2019 (section 5, Chen's algorithm), as in its code.
 
     The candidates are the lower sets L that consist of a node v and its ancestors and have the boundary {v}. Let c be
-    the number of candidates, plus 2 for the empty set and V. Walking up the candidates, a set is chosen whenever M(L)
-    has passed another multiple of M(V) / sqrt(c). All numbers are rounded down, and sizes are counted in whole
-    multiples of `unit` bytes.
+    the number of candidates, plus 2 for the empty set and V. The candidates are visited from small to large. A set is
+    chosen whenever M(L) has passed another multiple of M(V) / sqrt(c). All numbers are rounded down, and sizes are
+    counted in whole multiples of `unit` bytes.
     """
     part = np.flatnonzero(graph.forward & graph.needed)
     if not part.size:

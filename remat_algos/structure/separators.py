@@ -34,7 +34,7 @@ class SeparatorTree:
     own : int32[n]
         Row s contains the vertices owned by s, ascending.
     n_bags : int32[b]
-        Number of bags in the part that each separator splits, including its own.
+        Number of bags in the part that each separator splits, including the bag of the separator.
     bag : int32[b]
         Index in the decomposition of the bag of each separator.
 
@@ -95,7 +95,7 @@ class SeparatorTree:
         """Choose as separators bags whose removal leaves pieces of at most half of the part.
 
         Ties go to the smaller id. The depth of the tree is at most floor(log2(b)) + 1. `n_vertices` is the number of
-        vertices in the graph; GraphError if a bag contains a vertex that is not below it.
+        vertices in the graph. Raise GraphError if a bag contains any other vertex.
 
         References
         ----------
@@ -119,7 +119,7 @@ class SeparatorTree:
 
         A bag is balanced if each piece that its removal leaves has at most two thirds of the bags of the part. Ties go
         to the bag with the smallest pieces, then to the smaller id. `memory`, int64[n], is the number of bytes of each
-        vertex. GraphError if a bag contains a vertex that is not below n, or a size is negative.
+        vertex. Raise GraphError if a bag contains any other vertex, or a size is negative.
 
         Examples
         --------
@@ -139,7 +139,7 @@ class SeparatorTree:
         """Choose the middle bag of each interval of a path: bag (lo + hi) // 2 for bags lo to hi.
 
         Each separator has at most two children, the left one first. `n_vertices` is the number of vertices in the
-        graph; GraphError if a bag contains a vertex that is not below it.
+        graph. Raise GraphError if a bag contains any other vertex.
 
         Examples
         --------

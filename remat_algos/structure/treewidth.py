@@ -73,7 +73,7 @@ def minimum_width(graph: UndirectedGraph) -> Elimination:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WidthBounds:
-    """The smallest width found, and a lower bound on the treewidth.
+    """The smallest width that a search reached, and a lower bound on the treewidth.
 
     Parameters
     ----------

@@ -170,7 +170,7 @@ class ChainTable:
         return min((limit - self.memory.pinned) // self.unit, self.width - 1)
 
     def bound(self, limit: int) -> int | None:
-        """Return the minimum compute within a limit, a lower bound if bytes are rounded down; None if nothing fits."""
+        """Return the minimum compute within a limit, or None; this is a lower bound if bytes are rounded down."""
         place = self.place(limit)
         if place < 0 or not np.isfinite(self.root[place]):
             return None
@@ -212,7 +212,7 @@ def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> i
 
 
 def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
-    """Yield the optimum for each number of slots, in a spread order that ends early if schedules are long."""
+    """Yield the optimum for each number of slots, in the order of `coarse_first`; stop early if schedules are long."""
     n_steps = 0
     points = table.points()
     clock.stage(points.size)

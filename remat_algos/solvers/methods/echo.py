@@ -227,7 +227,7 @@ class Choice:
 
     @classmethod
     def recomputing(cls, maps: FeatureMaps, nodes: Bool) -> "Choice":
-        """Choose those of `nodes`, bool[n], whose recomputation gradients depend on."""
+        """Recompute the nodes in `nodes`, bool[n], except those that no gradient depends on."""
         recomputed = maps.recomputed(nodes)
         return cls(maps, recomputed, maps.stashed(recomputed))
 
@@ -505,7 +505,7 @@ class RegionReport(Result):
 
 
 def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
-    """Return the number of the connected part of each node, int32[n], and each value, int32[n_values]."""
+    """Number the connected parts; return the part of each node, int32[n], and of each value, int32[n_values]."""
     graph, n = maps.graph, maps.graph.n_nodes
     computed = np.flatnonzero(maps.recomputable[graph.producer] & ~graph.output)
     through = maps.recomputable[maps.reader]

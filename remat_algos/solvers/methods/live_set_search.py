@@ -35,7 +35,7 @@ OPTIMAL, STOPPED, NONE_FITS = "optimal", "stopped before it ended", "nothing fit
 
 
 def few_values(graph: ComputationGraph) -> str | None:
-    """Return the reason to refuse a graph (recompute marks, or more than 128 useful values), or None."""
+    """Return the reason to refuse a graph, or None: recompute marks, or more than 128 read values and outputs."""
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
     n_values = int(useful_values(graph).sum()) if graph.n_nodes <= 1_000 * MAX_VALUES else graph.n_nodes
@@ -120,7 +120,7 @@ class _Searches:
         if max_states is not None:
             self.max_states = self.lowest_states = int(max_states)
         first = evaluated(graph, lowest_pass(graph), {"one_pass": True})
-        self.known = [first]  # excludes other solvers
+        self.known = [first]  # of this solver only
         self.candidates = [*task.candidates, first]
 
     def within(self, limit: int) -> Iterator[Candidate]:

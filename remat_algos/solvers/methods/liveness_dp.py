@@ -1,4 +1,4 @@
-"""Dynamic program over lower sets that uses the simulated memory of blocks."""
+"""Dynamic program over lower sets with simulated blocks. The promise of a chain is its predicted peak."""
 
 import math
 from collections.abc import Callable, Generator, Iterator
