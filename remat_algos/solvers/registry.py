@@ -308,7 +308,7 @@ def list_solvers() -> Entries[Solver]:
 
 
 def in_order(solvers: Iterable[Solver]) -> list[Solver]:
-    """Sort solvers in the order in which they run: the baseline first, by price, those that improve candidates last."""
+    """Sort solvers as they run: the baseline, then by price; those that improve candidates run last."""
     return sorted(solvers, key=lambda each: (each.improves, each.name != BASELINE, each.price, each.name))
 
 
