@@ -326,7 +326,7 @@ BROKEN = {
     "no source": ({"nodes": [NODE], "edges": [{"target": "a"}]}, "edge 0 of `edges` has no `source` and `target`"),
     "an unknown node": (
         {"nodes": [NODE], "edges": [{"source": "a", "target": "b"}]},
-        "an edge has 'b', which is no node; add it to `nodes`",
+        "an edge has 'b', which is not a node; add it to `nodes`",
     ),
     "too few rows": ({"nodes": [NODE], "adjacency": []}, "a row per node, expected 1 rows"),
     "rows of nothing": ({"nodes": [NODE], "adjacency": [[{}]]}, "an edge of node 'a' has no `id`"),
@@ -365,5 +365,5 @@ def test_any_json_is_a_graph_or_a_sentence(tmp_path_factory, nodes, edges, kind,
 
 def test_networkx_may_be_absent(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(ImportError, match=r"install it: python -m pip install 'remat_algos\[graphs\]'"):
+    with pytest.raises(ImportError, match=r"install it, from a checkout: python -m pip install -e '\.\[graphs\]'"):
         ra.to_networkx(ra.ComputationGraph.from_edges([("a", "b")]))
