@@ -17,7 +17,7 @@ from remat_algos.cost.devices import Device, element_bytes, unknown_name
 from remat_algos.cost.links import Link
 from remat_algos.errors import ArgumentError, BackendError, GraphError
 
-MEASURABLE = ("float64", "float32", "float16")  # types of both libraries
+MEASURABLE = ("float64", "float32", "float16")  # available in both libraries
 
 
 Seconds = Sequence[float]

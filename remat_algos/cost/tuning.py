@@ -7,8 +7,8 @@ LAUNCH, LATENCY = 5e-6, 1e-5
 # Side of a tile in elements. NVIDIA lists 64 and 128 for cuBLAS (Matrix Multiplication Background User's Guide, 2023,
 # section 2.3); this is the smaller one. Higher: more multiprocessors count as idle.
 TILE = 64
-# Default share of a link's rates that plans use. At 1, if the link attains 10 % less, plans take longer than plans that
-# only recompute. Higher: more copies, but they may be late.
+# Default share of a link's rates that plans use. At 1, plans take longer than recomputation alone if the link reaches
+# 10 % less than its rates. Higher: more copies, but they may be late.
 PLANNED_SHARE = 0.9
 # Number of ticks in the shortest cost or copy if ticks cannot be exact. Higher: smaller errors, less room for sums.
 FINE = 10**9

@@ -3,7 +3,7 @@
 Each kind of block has a list of options: sets of operators whose outputs stay in memory. Options are measured by
 simulations in which every block takes one of its options. For each block, a simulation gives the bytes that the option
 keeps, the peak of the block's own part of the schedule, and the cost of recomputation. A dynamic program over the
-blocks chooses the options; its state is the number of bytes kept by the blocks before. Its choices are simulated again.
+blocks chooses the options; its state is the number of bytes kept by earlier blocks. Its choices are simulated again.
 """
 
 from __future__ import annotations

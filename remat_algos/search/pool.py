@@ -125,8 +125,8 @@ class Pool:
     2. If the best candidate does not fit, the solvers run again for a peak that is lower by the share that the
        allocator added. If that peak is too low, they run for one between the two.
     3. If nothing fits, or for the budget "least", the allocator runs on the candidates with the lowest peaks. Then the
-        solvers search for cheaper candidates that reserve no more than the minimum found. So every limit that is not
-        below this minimum is met.
+       solvers search for cheaper candidates that reserve no more than the minimum found. So every limit that is not
+       below this minimum is met.
 
     The user's own start is tried if it ranks before the best fit. After an interrupt, if nothing fits, the allocator
     tries the candidates that are already in the pool.

@@ -405,7 +405,7 @@ def _workers(executor: Executor) -> int:
     if hasattr(client, "nthreads"):
         try:
             return max(1, sum(client.nthreads().values()))
-        except Exception as error:  # dask raises many kinds
+        except Exception as error:  # dask raises many error types
             raise SweepError(
                 "the dask scheduler is gone; start one, and run the sweep again: finished jobs are kept"
             ) from error
