@@ -8,10 +8,13 @@ import ast
 import inspect
 import re
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from tests.public import PUBLIC
+
+ROOT = Path(__file__).parents[1] / "remat_algos"
 
 docscrape = pytest.importorskip("numpydoc.docscrape", reason="numpydoc is not installed")
 ClassDoc, FunctionDoc = docscrape.ClassDoc, docscrape.FunctionDoc
@@ -76,3 +79,13 @@ def test_functions_say_what_they_return_and_raise_and_have_an_example():
         documented_errors = set(re.findall(r"\w+", " ".join(entry.type for entry in doc["Raises"])))
         assert raised(function) <= documented_errors, name
         assert ">>>" in "\n".join(doc["Examples"]), name
+
+
+def test_entries_of_a_section_are_indented_like_the_section():
+    entry = re.compile(r"^ +(\w+ : .*|\w+(Error|Warning))$", re.MULTILINE)
+    for path in sorted(ROOT.rglob("*.py")):
+        documents = ast.Module, ast.ClassDef, ast.FunctionDef
+        nodes = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, documents)]
+        for text in filter(None, map(ast.get_docstring, nodes)):
+            deeper = entry.search(re.split(r"^Examples\n-", text, flags=re.MULTILINE)[0])
+            assert deeper is None, (path.name, deeper[0])

@@ -17,7 +17,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.wording import did_you_mean, quoted
 
-# A networkx node with one of these attributes represents no node of the graph, so it needs no size or cost.
+# A networkx node with one of these attributes is a resident or a further value, so it needs no size or cost.
 NOT_NODES = ("resident", "value_of", "view_of")
 
 Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
@@ -30,7 +30,7 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     Parameters
     ----------
     digraph : networkx.DiGraph or networkx.MultiDiGraph
-        Nodes may be any objects; `str` gives their names. Parallel edges are one read. Node attributes with the names
+        Nodes may be any objects; `str(node)` is the name. Parallel edges count once. Node attributes with the names
         of table columns (docs/formats.md: `op`, `workspace`, `once`, `output`, `mark`, ...) have the same meaning,
         also with a unit in the name (`memory_mb`); other attributes are ignored.
     memory, compute : str, mapping, callable or number
@@ -41,7 +41,8 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     Returns
     -------
     ComputationGraph
-        Numbered topologically; ties go to the earlier node of the DiGraph, or to the smaller one if all are integers.
+        Graph with nodes in topological order. Ties go to the earlier node of the DiGraph, or to the smaller one if all
+        are integers.
 
     Warns
     -----
@@ -95,7 +96,7 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
 
 
 class _Amounts(NamedTuple):
-    """Sizes or costs by node that are not from the default attribute; `name` is the column in which they are read."""
+    """Sizes or costs of nodes that do not come from the default attribute; `name` is their column in the tables."""
 
     name: str
     entries: Mapping[Any, Any]
@@ -106,7 +107,7 @@ def _record(attributes: Mapping[Any, Any], skipped: Container[Any] = ()) -> Reco
 
 
 def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
-    """Raise GraphError if some nodes lack a size or cost; if all do, warn if nodes have other attributes."""
+    """Raise GraphError if only some nodes have a size or cost; warn if none has, but nodes have other attributes."""
     unset = []
     for what, missing in (("memory", tables.unsized), ("compute", tables.uncosted)):
         if len(missing) == len(tables.nodes):
@@ -144,7 +145,7 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
 
 
 def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
-    """Collect the size or cost of each node; None for the default attribute, which is read as in files."""
+    """Return the size or cost of each node, or None for the default attribute, which is read as a file's column is."""
     if isinstance(amounts, Real):
         return _Amounts(what, dict.fromkeys(digraph.nodes, amounts))
     name, remedy = what, "add an entry"
@@ -195,7 +196,7 @@ def _blank(amount: Any) -> bool:
 
 @checked_arguments
 def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[Any] = ()) -> Any:
-    """Return a graph, or a plan or simulation with its decision on each node, as a networkx DiGraph.
+    """Convert a graph, or the graph and the decisions of a plan or simulation, to a networkx DiGraph.
 
     Nodes have the same attributes as in GraphML files (docs/formats.md), such as `memory` and `compute`. Residents, and
     all values of a node after the first, are nodes too. `from_networkx` converts the result back to the same graph.
@@ -210,7 +211,8 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     ----------
     subject : ComputationGraph, Simulation or Plan
     nodes : iterable, optional
-        Original node objects, such as the DiGraph that `from_networkx` read; each replaces the name equal to its `str`.
+        Original node objects, such as the DiGraph that `from_networkx` read. A node whose name is `str(object)` is
+        replaced by that object.
 
     Returns
     -------

@@ -41,7 +41,7 @@ LINEAR = frozenset(
         *("SpaceToDepth", "Tile", "Trilu", "Where"),
     )
 )
-"""More operators than in `ra.ir.operation_kinds` whose gradient reads at most indices and conditions."""
+"""Operators, in addition to those of `ra.ir.operation_kinds`, whose gradient reads only indices and conditions."""
 
 # Operators whose inputs after the first are settings, never parameters.
 SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))
@@ -72,9 +72,9 @@ def capture(
         Lengths of symbolic dimensions, such as `{"batch": 8}`. "x[0]" is axis 0 of tensor x if it has no symbol.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
         Cost of an operator. "roofline": ns on an A100 80GB, the longer of computing and moving bytes. "occupancy": the
-        same, but matrix products and convolutions take whole waves of tiles. "flops": FLOPs. A callable returns ns
-        from (FLOPs, bytes moved). FLOPs are those of matrix products, convolutions, Einsum, RNN, GRU, LSTM and
-        attention, including the bodies of If, Loop and Scan; other operators count 0.
+        same, but the tiles of a matrix product or convolution are rounded up to whole waves. "flops": FLOPs. A callable
+        returns ns from (FLOPs, bytes moved). Only matrix products, convolutions, Einsum, RNN, GRU, LSTM and attention
+        have FLOPs, including those in the bodies of If, Loop and Scan.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def capture(
     except (GraphError, MemoryError):
         raise
     except Exception as error:
-        # Messages of these errors are a bare key or position.
+        # The message of such an error is only a key or a position, so a phrase is put before it.
         faults = {KeyError: "there is no ", LookupError: "an operator lacks an input, an output or an attribute: "}
         kind = next((text for each, text in faults.items() if isinstance(error, each)), "")
         raise GraphError(
@@ -103,7 +103,7 @@ def capture(
 
 
 def _loaded(model: Any, source: str) -> Any:
-    """Load the model, without external data files."""
+    """Load the model, but not its external data files."""
     try:
         if isinstance(model, onnx.ModelProto):
             return model
@@ -129,15 +129,15 @@ def _inlined(model: Any, source: str) -> Any:
 
 
 def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...]) -> None:
-    """Raise GraphError for names written twice or read before they are written; `outside` are those of outer graphs."""
+    """Raise GraphError for a name written twice or read before it is written; `outside` has the outer graphs' names."""
     written = outside.new_child()
-    # A function lists plain names and has no initializers.
+    # A FunctionProto lists its inputs by name and has no initializers.
     local = isinstance(graph, onnx.FunctionProto)
     for tensor in () if local else graph.initializer:
         _write(tensor.name, "an initializer", written.maps[0])
     inputs = dict[str, str]()
     for name in graph.input if local else (info.name for info in graph.input):
-        # Not in `written`: an initializer of the same name is the input's default.
+        # Inputs are collected separately: an initializer of the same name is legal, and is the input's default.
         _write(name, "an input", inputs)
     written.update(inputs)
     for node in graph.node:
@@ -155,7 +155,7 @@ def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...
 
 
 def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
-    """Add a name and its writer; GraphError if it already has one."""
+    """Add a name and its writer; raise GraphError if the name already has a writer."""
     # Protobuf returns bytes for text that is not UTF-8.
     if not isinstance(name, str):
         raise GraphError("the name {name!r} is not UTF-8 text; export the model again", name=name)
@@ -170,7 +170,7 @@ def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
 
 
 def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
-    """Return the error for a name that is read before it is written; `graphs` is outermost first."""
+    """Return the error for a name that is read before it is written; `graphs` lists the outermost graph first."""
     for graph in graphs:
         writers = {value: k for k, writer in enumerate(graph.node) for value in filter(None, writer.output)}
         reads = {k: [writers[value] for value in _reads(each) if value in writers] for k, each in enumerate(graph.node)}
@@ -190,12 +190,12 @@ def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
 
 
 def _first_value(node: Any) -> str:
-    """Return the name of a node in messages."""
+    """Return the name that messages use for a node: its first output, or its operator."""
     return next(filter(None, node.output), node.op_type)
 
 
 def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
-    """Return a copy with an inferred shape for every tensor; GraphError names the first tensor without one."""
+    """Return a copy with an inferred shape for every tensor; raise GraphError if a tensor has none."""
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
     symbols = _symbols(sized.graph)
@@ -208,7 +208,7 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
             raise GraphError(
                 "the model's shapes cannot be inferred: {fault!e}; is it valid for these dims?", fault=fault
             ) from error
-        # Inference can add tensors with open dimensions of their own: bind these and infer again.
+        # Inference can find tensors with further open dimensions: set these too and infer again.
         newly = _bind(sized.graph, dims)
         if not newly:
             break
@@ -230,19 +230,19 @@ def _infos(graph: Any) -> Iterator[Any]:
 
 
 def _open_dims(info: Any) -> Iterator[tuple[Any, tuple[str, str]]]:
-    """Yield each dimension without a length, which exporters also write as -1, with its (symbol, position)."""
+    """Yield each dimension without a length, and its (symbol, position); some exporters write the length -1."""
     for axis, dim in enumerate(info.type.tensor_type.shape.dim):
         if not dim.HasField("dim_value") or dim.dim_value < 0:
             yield dim, (dim.dim_param, f"{info.name}[{axis}]")
 
 
 def _symbols(graph: Any) -> set[str]:
-    """Symbols of the model's own input dimensions; inference adds symbols that users do not know."""
+    """Return the symbols of the model's input dimensions, which users know; inference adds others."""
     return {symbol or place for info in graph.input for _, (symbol, place) in _open_dims(info)}
 
 
 def _bind(graph: Any, dims: Mapping[str, int]) -> set[str]:
-    """Set the lengths of dimensions; return the names that were used."""
+    """Set the lengths of open dimensions; return the names in `dims` that were used."""
     used = set()
     for info in chain.from_iterable(map(_infos, _with_bodies(graph))):
         for dim, names in _open_dims(info):
@@ -257,7 +257,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     initializers = {tensor.name for tensor in graph.initializer}
     used = {info.name for info in graph.output}.union(*map(_reads, graph.node))
     names = [info.name for info in graph.input]
-    # Outputs after the first that nothing reads need no size: they are not in the graph.
+    # An output after the first that nothing reads is not in the graph, so it needs no size.
     for node in graph.node:
         names += [name for k, name in enumerate(node.output) if name and (not k or name in used)]
     names = [name for name in names if name not in initializers]
@@ -319,7 +319,7 @@ class _Extent(NamedTuple):
 
 
 class _OnnxRows:
-    """Table rows of the graph of a model whose tensors all have a size."""
+    """Converts a model, in which every tensor has a size, to the table rows of a graph."""
 
     def __init__(self, model: Any) -> None:
         self.graph = model.graph
@@ -382,7 +382,7 @@ class _OnnxRows:
         )
 
     def _saved(self, op: str, reads: list[str], values: list[str]) -> list[str] | None:
-        """Return the tensors that the gradient reads, always with indices and conditions; None for all of them."""
+        """Return the tensors that the gradient reads, including all indices and conditions; None if it reads all."""
         if op == "Dropout":
             return values[1:] or None  # the mask
         kind = operation_kind(op)
@@ -400,14 +400,14 @@ class _OnnxRows:
         return prod(next(self.extents[name].shape for name in node.output if name in self.extents))
 
     def _flops(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
-        """FLOPs of an operator, including those of its bodies for each time that they run."""
+        """Return the FLOPs of an operator, including all iterations of its bodies."""
         bodies = [self._body_flops(body, shapes, constants) for body in _bodies(node)]
         if node.op_type == "If" and bodies:
             return max(bodies)
         if node.op_type in ("Loop", "Scan") and bodies:
             return bodies[0] * self._trips(node, shapes, constants)
         named = [*node.input, node.output[0]]
-        # Only tensors inside bodies can lack a size here.
+        # Here only a tensor inside a body can lack a size.
         if not all(name in shapes for name in named if name):
             return 0
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
@@ -424,18 +424,18 @@ class _OnnxRows:
         return sum(self._flops(node, *inside) for node in body.node if any(node.output))
 
     def _trips(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
-        """Number of times that a Loop or Scan runs its body; 1 if unknown."""
+        """Return the number of times that a Loop or Scan runs its body; 1 if it is unknown."""
         if node.op_type == "Loop":
             tensor = constants.get(node.input[0])
             trips = int(onnx.numpy_helper.to_array(tensor).item()) if tensor is not None else 1
-            # A huge trip count is no limit: the condition ends the loop.
+            # A huge maximum trip count means that the condition ends the loop, so the number is unknown.
             return max(0, trips) if trips < 2**31 else 1
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
         first = len(node.input) - attributes["num_scan_inputs"]
         shape = shapes.get(node.input[first])
         if shape is None:
             return 1
-        # Before opset 9 Scan has a batch dimension.
+        # Before opset 9, the inputs of Scan have a batch dimension before that of the scan.
         if self.opset < 9:
             return prod(shape[:2])
         return shape[attributes.get("scan_input_axes", [0])[0]]
@@ -452,7 +452,7 @@ class _OnnxRows:
 
 
 def _op(node: Any) -> str:
-    """Name of an operator, after its domain unless that is ONNX's own."""
+    """Return the name of an operator, with its domain as a prefix unless that is ONNX's own."""
     return node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
@@ -465,7 +465,7 @@ def _bodies(node: Any) -> Iterator[Any]:
 
 
 def _reads(node: Any) -> Iterator[str]:
-    """Yield the names that an operator and its bodies read, except names that the bodies write."""
+    """Yield the names that an operator and its bodies read, except those that the bodies write."""
     yield from filter(None, node.input)
     for body in _bodies(node):
         inside = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
@@ -476,7 +476,7 @@ def _reads(node: Any) -> Iterator[str]:
 
 
 def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
-    """True if an operator or one of its bodies draws random numbers."""
+    """Return True if an operator or one of its bodies draws random numbers."""
     for body in _bodies(node):
         inside = {**constants, **{tensor.name: tensor for tensor in body.initializer}}
         for inner in body.node:
@@ -485,7 +485,7 @@ def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
             return True
     if node.domain not in OWN_DOMAINS or node.op_type != "Dropout":
         return node.op_type in RANDOM and node.domain in OWN_DOMAINS
-    # Before opset 12 Dropout has no flag for training; from opset 7 on it then never draws.
+    # Before opset 12, Dropout has no training flag: from opset 7 to 11 it never draws.
     if opset < 12:
         return opset < 7 and not any(entry.name == "is_test" and entry.i for entry in node.attribute)
     flag = node.input[2] if len(node.input) > 2 else ""

@@ -13,16 +13,16 @@ MICROSOFT = "com.microsoft."
 
 
 def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """FLOPs of matrix products, convolutions, and operators built from them; 0 for any other operator.
+    """Return the FLOPs of a matrix product, a convolution, or an operator built from these; 0 for any other operator.
 
     A multiplication and an addition count as two. Element-wise parts (biases, activations, softmax) are not counted,
-    and masks reduce nothing. `reads` and `values` have the order of the operator's signature; `op` starts with its
-    domain, unless that is ONNX's own.
+    and masks do not reduce the count. `reads` and `values` have the order of the operator's signature; `op` starts with
+    its domain, unless that is ONNX's own.
     """
     formula = FORMULAS.get(op)
     if formula is None:
         return 0
-    # Formulas index optional tensors: pad beyond the number that any operator has.
+    # Formulas index optional tensors at the end, which may be missing. No operator has more than 16 tensors.
     omitted: list[Shape] = [None] * 16
     return formula([*reads, *omitted], [*values, *omitted], attributes)
 
@@ -34,14 +34,14 @@ def _of(shape: Shape) -> tuple[int, ...]:
 
 
 def _product(reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """FLOPs of a matrix product, which sums over the last dimension of the first matrix, or the rows if transposed."""
+    """Return the FLOPs of a matrix product; it sums over the first matrix's columns, or over its rows if transposed."""
     left = _of(reads[0])
     rows = 0 if attributes.get("transBatchA") else -2
     return 2 * prod(_of(values[0])) * left[rows if attributes.get("transA") else -1]
 
 
 def _convolution(weight: int) -> Formula:
-    """FLOPs of a convolution; `weight` is the position of its weight among the inputs."""
+    """Return the formula for a convolution; `weight` is the position of its weight among the inputs."""
     return lambda reads, values, _: 2 * prod(_of(values[0])) * prod(_of(reads[weight])[1:])
 
 
@@ -50,13 +50,13 @@ def _transposed_convolution(reads: Shapes, _values: Shapes, _attributes: Mapping
 
 
 def _recurrent(reads: Shapes, _values: Shapes, _attributes: Mapping[str, Any]) -> int:
-    """FLOPs of RNN, GRU and LSTM: weights include all gates and directions, sequences their padding."""
+    """Return the FLOPs of RNN, GRU or LSTM; the weights contain all gates and directions, and padding counts."""
     x, weight, recurrence = map(_of, reads[:3])
     return 2 * x[0] * x[1] * (prod(weight) + prod(recurrence))
 
 
 def _scores(queries: int, results: int, length: int, past: Shape) -> int:
-    """FLOPs of queries times keys and scores times values, from elements, keys per head and the cached keys' shape."""
+    """Return the FLOPs of queries times keys and scores times values, given elements, and new and cached keys."""
     return 2 * (queries + results) * (length + (past[-2] if past else 0))
 
 
@@ -65,15 +65,15 @@ def _attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
 
 
 def _multi_head_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
-    """FLOPs of onnxruntime's MultiHeadAttention; keys of rank 4 have (head, length), packed queries contain keys."""
     query, key, results = _of(reads[0]), reads[1], prod(_of(values[0]))
+    # Without keys, the queries are packed with keys and values. Keys of rank 4 have the head before the length.
     if key is None:
         return _scores(prod(query) // 3, results, query[1], reads[6])
     return _scores(prod(query), results, key[2 if len(key) == 4 else 1], reads[6])
 
 
 def _projected_attention(past: int) -> Formula:
-    """FLOPs of onnxruntime's Attention, which also projects to queries, keys and values."""
+    """Return the formula for onnxruntime's Attention, which also projects its input to queries, keys and values."""
 
     def formula(reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
         x, weight = _of(reads[0]), _of(reads[1])
@@ -85,14 +85,14 @@ def _projected_attention(past: int) -> Formula:
 
 
 def _grouped_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
-    """FLOPs of onnxruntime's GroupQueryAttention; packed queries contain keys, so the result's size is used."""
+    # Queries can be packed with keys and values, so their number of elements is taken from the result.
     result, present = prod(_of(values[0])), values[1]
     length, past = (present[-2], None) if present else (_of(reads[0])[1], reads[3])
     return _scores(result, result, length, past)
 
 
 def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """FLOPs of linear attention: each token updates all states (delta rules: twice), and its heads read them."""
+    """Return the FLOPs of linear attention: heads read states; each token updates all states (delta rules: twice)."""
     query, value = _of(reads[0]), _of(reads[2])
     heads, states = attributes["q_num_heads"], attributes["kv_num_heads"]
     updates = 2 if "delta" in _text(attributes.get("update_rule", "gated_delta")) else 1
@@ -100,7 +100,7 @@ def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, A
 
 
 def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """FLOPs of an einsum contracted pairwise from left to right; a pair that sums over no index counts 0."""
+    """Return the FLOPs of an einsum that contracts pairs from left to right; a pair without a summed index counts 0."""
     equation = "".join(_text(attributes["equation"]).split())
     written, arrow, result = equation.partition("->")
     shapes = [shape for shape in reads if shape is not None]
@@ -170,4 +170,4 @@ FORMULAS: Mapping[str, Formula] = {
         for op in ops
     },
 }
-"""Operators with FLOPs."""
+"""FLOP formula of each operator; operators without a formula count 0."""

@@ -1,4 +1,4 @@
-"""Dimensions of models without a fixed length, and the lengths that callers assign to them."""
+"""Open dimensions of models, which have no fixed length, and the lengths that callers assign to them."""
 
 import ast
 import operator
@@ -21,11 +21,11 @@ FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
     "max": max,
     "min": min,
 }
-"""Functions in JAX's arithmetic of lengths."""
+"""Functions that length expressions of JAX may call."""
 
 
 def checked_dims(dims: Mapping[str, Any] | None) -> dict[str, int]:
-    """Return the lengths of dimensions; GraphError for one that is not a whole number."""
+    """Return the lengths of dimensions; raise GraphError if one is not a whole number."""
     for name, length in (dims or {}).items():
         if type(length) is not int or not 0 <= length < LONGEST_DIM:
             raise GraphError("dims[{name!r}] is {length!r}; give a whole number, 0 or more", name=name, length=length)
@@ -33,7 +33,7 @@ def checked_dims(dims: Mapping[str, Any] | None) -> dict[str, int]:
 
 
 def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collection[str]) -> None:
-    """Raise GraphError, with a suggestion from `symbols`, if a name in `dims` was not `bound` to a dimension."""
+    """Raise GraphError if a name in `dims` is not in `bound`; suggest a similar name in `symbols`."""
     unknown = next((name for name in dims if name not in bound), None)
     if unknown is None:
         return
@@ -48,7 +48,7 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
 
 
 def missing_lengths(number: int, first: str, shape: Sequence[object], names: Sequence[str], file: str) -> GraphError:
-    """Return the error for `number` tensors without a size; `first` is one of them, `names` lists missing lengths."""
+    """Return the error for `number` tensors without a size; `first` is one of them, `names` are the open dimensions."""
     named = list(dict.fromkeys(names))[:3]
     clear = all(name.isprintable() and not set(name) & set("&=?") for name in named)
     return GraphError(
@@ -77,7 +77,7 @@ def symbols_of(expression: str) -> list[str]:
 
 
 def length_of(expression: str, dims: Mapping[str, int]) -> int:
-    """Evaluate a length expression; GraphError if the result is not a valid length."""
+    """Evaluate a length expression; raise GraphError if the result is not a valid length."""
     if expression in dims:
         return dims[expression]
     try:
@@ -94,7 +94,7 @@ def _tree(expression: str) -> ast.expr:
 
 
 def _value(node: ast.expr, dims: Mapping[str, int]) -> int:
-    """Evaluate an expression; ValueError if it is not arithmetic of lengths, or its value is too large."""
+    """Evaluate an expression; raise ValueError if it is not a length expression or its value is too large."""
     match node:
         case ast.Constant(value=int(value)):
             return value

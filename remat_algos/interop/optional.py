@@ -7,7 +7,7 @@ from remat_algos.wording import first_line, install_command
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import a module of an optional library; on failure the ImportError has the command that installs this extra."""
+    """Import a module of an optional library; if that fails, the ImportError contains the command that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Conversion of StableHLO modules, to which JAX lowers functions, to computation graphs."""
+"""Conversion of StableHLO modules, which JAX generates when it lowers functions, to computation graphs."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ VIEWS = frozenset(("reshape", "optimization_barrier"))
 """Operations whose results are their operands, possibly in another shape."""
 
 PRODUCTS = frozenset(("dot_general", "convolution"))
-"""Operations with FLOPs."""
+"""Operations whose FLOPs are counted."""
 
 EFFECTS = frozenset(("rng", "infeed", "outfeed", "send", "recv"))
-"""Operations that are never recomputed, besides calls that are marked with a side effect."""
+"""Operations that are never recomputed; calls that are marked as having a side effect are not recomputed either."""
 
 CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
-"""Operations that run a function, and the attribute with its name."""
+"""Operations that call a function, each with the attribute that contains the function's name."""
 
 COLLECTIVES = frozenset(("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter"))
-"""Operations that all devices run together; these are never recomputed either."""
+"""Operations that all devices run together; they are never recomputed."""
 
 
 @checked_arguments
@@ -112,7 +112,7 @@ def _module(lowered: Any) -> Any:
 
 
 def _text(data: bytes, source: str) -> str:
-    # Not parsed: damaged bytecode can crash the process.
+    # Bytecode is not parsed, because damaged bytecode can crash the process.
     if data.startswith(BYTECODE):
         raise GraphError(
             "{source!p} is MLIR bytecode; give the text, jax.jit(g).lower(*args).as_text() or exported.mlir_module()",
@@ -122,7 +122,7 @@ def _text(data: bytes, source: str) -> str:
 
 
 def _parsed(text: str, source: str) -> Any:
-    """Parse the text of a module, in a context of its own."""
+    """Parse the text of a module in a new MLIR context."""
     context = mlir.make_ir_context()
     with _silent(context):
         try:
@@ -137,7 +137,7 @@ def _parsed(text: str, source: str) -> Any:
 
 @contextmanager
 def _silent(context: Any) -> Iterator[None]:
-    """Suppress MLIR's output; its errors have the same messages."""
+    """Suppress the messages that MLIR prints; its errors contain the same messages."""
     handler = context.attach_diagnostic_handler(lambda _: True)
     try:
         yield
@@ -152,7 +152,7 @@ def _fault(error: Exception) -> str:
 
 
 def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
-    """Return the module, or a copy with a length for every dimension if it has open ones."""
+    """Return the module; if it has open dimensions, a copy in which every dimension has a length."""
     main = next((each for each in _functions(module) if _name(each) == "main"), None)
     if main is None:
         return module
@@ -180,7 +180,7 @@ def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
 
 
 def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) -> list[str]:
-    """Return the lengths of an argument: numbers; for open ones the expression in `written`, else the position."""
+    """Return each dimension's length as text: a number, the user's expression, or its position without one."""
     shape = []
     for axis in range(kind.rank):
         place = f"{name}[{axis}]"
@@ -194,7 +194,7 @@ def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) ->
 
 
 def _written_shapes(main: Any) -> list[list[str]]:
-    """Return the shapes of open arguments, as the user wrote them; jax.export copies them into error messages."""
+    """Return the shapes of open arguments as the user wrote them, from the error messages that jax.export adds."""
     for block in _blocks(main):
         for operation in block.operations:
             attributes = operation.operation.attributes
@@ -214,14 +214,14 @@ def _dimensions(shape: str) -> list[str]:
 
 
 def _takes_lengths(main: Any) -> bool:
-    """True if a function has lengths of dimensions as arguments, as if lowered but not exported."""
+    """Return True if a function takes lengths of dimensions as arguments, which means that it was not exported."""
     attributes = main.attributes.get("arg_attrs", [])
     constants = [each["jax.global_constant"].value for each in attributes if "jax.global_constant" in each]
     return any(constant not in ("", "_platform_index") for constant in constants)
 
 
 def _refined(module: Any, kinds: Sequence[Any]) -> Any:
-    """Return a copy of a module for these argument types of main, with all other lengths inferred."""
+    """Return a copy of a module in which main has these argument types and all other lengths are inferred."""
     context = mlir.make_ir_context()
     with _silent(context), context:
         stablehlo.register_stablehlo_passes()
@@ -269,7 +269,7 @@ def _name(function: Any) -> str:
 
 
 class _HloRows:
-    """Table rows of a module's operations in order; `names` maps MLIR values to names."""
+    """Converts the operations of a module to table rows, in order; `names` maps MLIR values to names."""
 
     def __init__(self, module: Any) -> None:
         self.functions = {_name(function): list(_blocks(function)) for function in _functions(module)}
@@ -298,7 +298,7 @@ class _HloRows:
         return Tables(self.rows, self.residents, compute_unit=unit, compute_scale=1, source="the StableHLO module")
 
     def _body(self, function: str) -> Any:
-        """Return the only block of a function; more than one needs branches of another dialect."""
+        """Return the only block of a function; StableHLO has no branches between blocks."""
         blocks = self.functions.get(function, [])
         if len(blocks) != 1:
             kind = "branches between blocks" if blocks else "no body"
@@ -308,7 +308,7 @@ class _HloRows:
         return blocks[0]
 
     def _function(self, function: str, names: dict[Any, str]) -> list[str]:
-        """Add the operations of a function; `names` has its arguments; return the names of its results."""
+        """Add the operations of a function and return the names of its results; `names` contains its arguments."""
         if function in self.calls:
             raise GraphError("the function {function} calls itself; write it as a loop", function=function)
         self.calls.append(function)
@@ -334,7 +334,7 @@ class _HloRows:
         self.counts[op] += 1
         sizes = [_memory(result.type) for result in operation.results]
         if op == "constant":
-            # Inferring lengths can leave constants that nothing uses.
+            # The inference of lengths can leave constants that nothing uses.
             if next(iter(operation.results[0].uses), None) is not None:
                 self.residents.append(ResidentRow(name, sizes[0]))
             return [name]
@@ -353,13 +353,13 @@ class _HloRows:
         return [row.value_name(place) for place in range(len(sizes))]
 
     def _flops(self, operation: Any) -> int:
-        """FLOPs of an operation, including regions and called functions, for each time that they run."""
+        """Return the FLOPs of an operation, including all runs of its regions and of called functions."""
         blocks = [sum(self._flops(inner.operation) for inner in block.operations) for block in _blocks(operation)]
         if operation.name in CALLEES:
             callee = operation.attributes[CALLEES[operation.name]].value
             if callee not in self.called_flops:
                 body = self._body(callee)
-                # Ends the recursion if the function calls itself, which is an error elsewhere.
+                # Ends the recursion if the function calls itself; `_function` reports that error.
                 self.called_flops[callee] = 0
                 self.called_flops[callee] = sum(self._flops(inner.operation) for inner in body.operations)
             return self.called_flops[callee]
@@ -370,7 +370,7 @@ class _HloRows:
         return _product_flops(operation) + sum(blocks)
 
     def _has_effect(self, operation: Any) -> bool:
-        """True if an operation, or one inside its regions or called functions, must not be recomputed."""
+        """Return True if an operation, or one inside its regions or called functions, must not be recomputed."""
         op = operation.name.removeprefix(DIALECT)
         if op in EFFECTS or op in COLLECTIVES:
             return True
@@ -414,7 +414,7 @@ def _memory(kind: Any) -> int:
 
 
 def _product_flops(operation: Any) -> int:
-    """FLOPs of dot_general and convolution; 0 for any other operation."""
+    """Return the FLOPs of a dot_general or a convolution; 0 for any other operation."""
     op = operation.name.removeprefix(DIALECT)
     if op not in PRODUCTS:
         return 0
@@ -429,7 +429,7 @@ def _product_flops(operation: Any) -> int:
 
 
 def _trips(loop: Any) -> int:
-    """Number of iterations of a `while` that counts from one constant to another, as JAX's loops do; 1 if unknown."""
+    """Return the number of iterations of a `while` that counts between two constants, as JAX's loops do; else 1."""
     condition, body = (region.blocks[0] for region in loop.regions)
     test = _producer(list(condition.operations)[-1].operands[0])
     if test is None or test.name != "stablehlo.compare" or "LT" not in str(test.attributes["comparison_direction"]):

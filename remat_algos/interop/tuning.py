@@ -1,9 +1,10 @@
-"""Tuning constants of captures and their plans; each comment states the trade-off."""
+"""Tuning constants for captures and for plans of captured graphs; the comment at each constant says what it trades."""
 
-# Limits that `fit` tries for a compiled model. Higher: closer to the memory of the device, more time to compile.
+# Maximum number of limits that `fit` tries for a compiled model. Higher: plans closer to the memory of the device,
+# but more time to compile.
 ATTEMPTS = 5
-# Largest integer tensor, in elements, that a capture computes with real numbers. Higher: more models can be
-# captured, more memory.
+# Maximum number of elements of an integer tensor that a capture computes with real numbers. Higher: more models can be
+# captured, but with more memory.
 KNOWN_ELEMENTS = 2**16
-# Budgets at which the body of a scan is planned. Higher: a better choice, more time.
+# Number of budgets for which the body of a scan is planned. Higher: a better choice, but more time.
 SCAN_POINTS = 8

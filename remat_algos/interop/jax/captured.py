@@ -1,4 +1,4 @@
-"""The graph of a JAX function."""
+"""Capture of JAX functions as graphs, and runs of plans one equation at a time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CapturedFunction(Result):
         return one_line(self, counted(self.graph.n_nodes, "equation"), counted(len(self.arguments), "argument"), names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph to a file for the commands of `remat`; the ending gives the format."""
+        """Write the graph to a file that `remat` commands read; the ending of its name selects the format."""
         write_graph(self.graph, path)
 
     def rows(self) -> list[tuple[str, str]]:
@@ -76,7 +76,7 @@ class CapturedFunction(Result):
         ]
 
     def flatten(self, args: tuple[Any, ...]) -> list[Any]:
-        """Return the arrays in the arguments; TypeError if nesting, shapes or types differ from the captured ones."""
+        """Return the arrays in the arguments; raise TypeError if nesting, shapes or types differ from the capture."""
         arrays, tree = jax.tree_util.tree_flatten(args)
         if tree != self.in_tree:
             raise ArgumentTypeError(
@@ -108,26 +108,26 @@ class CapturedFunction(Result):
 
 
 MAPPED = ("shard_map", "xla_pmap")
-"""Operations that map a function over devices; a plan for one program cannot contain their equations."""
+"""Operations that map a function over several devices; each is one node, because a plan is for one device."""
 
 
 @checked_arguments
 def capture(
     f: Callable[..., Any], *args: Any, cost: Cost = "roofline", device: AnyDevice | None = None
 ) -> CapturedFunction:
-    """Return the graph of a function, traced with these arguments; nothing is computed.
+    """Trace a function with these arguments and return its graph; nothing is computed.
 
     To plan a training step, capture the function that computes gradients, such as `jax.value_and_grad(loss)`. The
-    backward part is all equations created by JAX's transposition, and all equations that depend on them.
+    backward part consists of all equations that JAX's transposition creates, and all equations that depend on them.
 
     - Calls (`jax.jit`, `jax.custom_jvp`, `jax.custom_vjp`, `jax.checkpoint`) are inlined; `scan`, `while` and `cond`
       are one node each, with the cost of their bodies and the memory of one iteration as workspace.
     - A function that `jax.shard_map` or `jax.pmap` maps over devices is one node; a warning names it.
-    - Equal equations are one node, and equations that no result needs are left out.
+    - Equal equations become one node; equations on which no result depends are dropped.
     - Arguments and constants are residents of role "input".
     - An equation with an effect, such as `jax.debug.print`, runs once; effects keep their order.
-    - A backward node belongs to a forward node: the last one that reads a forward value which the backward node also
-      reads, or the one that computes this value if no forward node reads it.
+    - Each backward node has an owner, which is a forward node. If the backward node reads a forward value, its owner
+      is the last forward node that reads the same value, or the node that computes it if no forward node reads it.
 
     Parameters
     ----------
@@ -136,9 +136,9 @@ def capture(
     *args
         Nested arrays or `jax.ShapeDtypeStruct`.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
-        Cost of an equation. "roofline": its time on the device. "occupancy": the same, but matrix products and
-        convolutions take whole waves of tiles. "flops": the FLOPs of matrix products and convolutions. A callable
-        returns ns from (FLOPs, bytes moved).
+        Cost of an equation. "roofline": its time on the device. "occupancy": the same, but the tiles of a matrix
+        product or convolution are rounded up to whole waves. "flops": the FLOPs of matrix products and convolutions.
+        A callable returns ns from (FLOPs, bytes moved).
     device : Device, str or path, optional
         Device that sets the costs: a name from `ra.list_devices()` or a device file; by default "A100 80GB". If the
         plan will use a link, pass the device that runs it.
@@ -204,7 +204,7 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
     Returns
     -------
     object
-        Results with the nesting of the function's own results.
+        Results, nested like those of the function.
 
     Raises
     ------
@@ -231,8 +231,8 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
     captured.check_plan(plan)
     check_no_loads(plan.schedule, "run")
     residents = [*captured.flatten(args), *captured.program.consts]
-    arrays: dict[int, Any] = {}  # by instance
-    pinned: dict[int, Any] = {}  # first-run outputs, by value
+    arrays: dict[int, Any] = {}  # key: instance
+    pinned: dict[int, Any] = {}  # key: value
     n_bytes = 0
 
     def array_of(read: Any) -> Any:
@@ -258,7 +258,7 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
 
 
 def _live_bytes(array: Any) -> int:
-    """Bytes of an array; 0 for None, which represents an effect."""
+    """Return the bytes of an array; 0 for None, which represents an effect."""
     return 0 if array is None else array.nbytes
 
 
@@ -268,7 +268,7 @@ def _typed(array: Any) -> str:
 
 
 def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost, device: AnyDevice | None) -> ComputationGraph:
-    """Build the graph of a program; a loop costs what its bodies cost, its workspace is the largest peak of a body."""
+    """Build the graph of a program. The cost of a loop is that of its bodies; its workspace is their largest peak."""
     equations = program.equations
     residents = [array_bytes(aval) for aval in (*program.arguments, *map(jax.typeof, program.consts))]
     resident_names = (*argument_names, *(f"constant.{i}" for i in range(len(program.consts))))
@@ -311,7 +311,7 @@ def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost, device
 
 
 def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
-    """Append to each name the count of equal names before it: mul.0, add.0, mul.1."""
+    """Append to each name the number of equal names before it: mul.0, add.0, mul.1."""
     seen: Counter[str] = Counter()
     names = []
     for op in ops:
@@ -321,11 +321,11 @@ def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
 
 
 def _owners(equations: Sequence[Equation]) -> list[int]:
-    """Assign each backward equation to a forward one, its owner; -1 for forward equations.
+    """Return the owner of each backward equation, which is a forward equation; -1 for forward equations.
 
-    The owner is the last forward equation that reads a forward value which the backward equation also reads, or the
-    one that computes this value. The backward part runs in reverse, so an owner must not come after the owners of
-    the gradients that the backward equation reads: these are the bound.
+    If a backward equation reads a forward value, its owner is the last forward equation that reads the same value, or
+    the equation that computes it. The backward part runs in reverse order: an owner must not come after the owners of
+    the backward equations whose gradients it reads. The first of these owners is `bound`.
     """
     producer = {value: i for i, equation in enumerate(equations) for value in equation.values}
     last_reader: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Plans as policies of `jax.checkpoint`, with names for all values of a function and of its derivative rules."""
+"""Application of plans in JAX: each value gets a name, and a policy of `jax.checkpoint` lists the names to save."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ custom_derivatives = require("jax.custom_derivatives", "jax")
 
 @dataclass(slots=True)
 class Scan:
-    """A `scan` of a function with named values.
+    """A `scan` in a function with named values.
 
-    `times` is its number of iterations, multiplied by those of all enclosing scans. `active` has the positions of the
-    body's operands that need a gradient; with the flag jax_remat3, of all that can have one.
+    `times` is the total number of iterations: its own, multiplied by those of all enclosing scans. `active` contains
+    the positions of the body's operands that need a gradient. With the flag jax_remat3 it contains the positions of
+    all operands that can have a gradient.
     """
 
     eqn: Any
@@ -37,7 +38,7 @@ class Scan:
 
     @property
     def body(self) -> Any:
-        """The jaxpr of an iteration; its operands are the constants, the carry, and one row of each scanned array."""
+        """The jaxpr of one iteration; its operands are the constants, the carry, and one row of each scanned array."""
         return self.eqn.params["jaxpr"]
 
 
@@ -46,8 +47,8 @@ class Naming:
 
     A policy can save only named values. Gradients also read values that JAX's derivative rules compute, such as
     `cos(x)` for `sin(x)`, so this class differentiates equation by equation and names these values too. With the flag
-    jax_remat3 it does not, because `jax.checkpoint` then never saves such values. `kept` maps the index of a scan in
-    `scans` to the names of the values that each of its iterations saves for its gradient.
+    jax_remat3 they stay unnamed, because `jax.checkpoint` then never saves such values. `kept` maps the index of a scan
+    in `scans` to the names of the values that each iteration of the scan saves for its gradient.
     """
 
     def __init__(self, prefix: str = "", kept: Mapping[int, Sequence[str]] | None = None) -> None:
@@ -57,7 +58,7 @@ class Naming:
         self.of_derivatives = not jax.config.values.get("jax_remat3", False)
 
     def function(self, f: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
-        """Trace a function with these arguments; return it with named values."""
+        """Trace a function with these arguments; return an equivalent function that names its values."""
         closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
         out_tree = jax.tree_util.tree_structure(shapes)
         flat = self.of_jaxpr(closed, self.prefix)
@@ -68,11 +69,11 @@ class Naming:
         return named
 
     def iteration(self, scan: Scan) -> Callable[..., list[Any]]:
-        """Return the body of a scan as a function with named values."""
+        """Return the body of a scan as a function that names its values."""
         return self.of_jaxpr(scan.body, scan.prefix, scan)
 
     def of_jaxpr(self, closed: Any, prefix: str, scan: Scan | None = None) -> Callable[..., list[Any]]:
-        """Return a jaxpr as a function with named values; `scan` is the scan whose body it is, if any."""
+        """Return a jaxpr as a function that names its values; if it is the body of a scan, `scan` is that scan."""
 
         def primal(*arguments: Any) -> list[Any]:
             run = _NamedRun(self, prefix, scan)
@@ -97,7 +98,7 @@ class Naming:
         return named
 
     def run(self, eqn: Any, operands: Sequence[Any], outer: Scan | None) -> list[Any]:
-        """Evaluate an equation; a scan without effects runs with named values in its body."""
+        """Evaluate an equation; in a scan without effects, also name the values of the body."""
         if eqn.primitive is not primitives.scan_p or eqn.effects:
             return evaluate(eqn, operands)
         params, number = eqn.params, self._number(eqn, outer)
@@ -121,7 +122,7 @@ class Naming:
         return [*carry, *stacked]
 
     def _number(self, eqn: Any, outer: Scan | None) -> int:
-        """Return the index of a scan in `scans`; a new scan is appended."""
+        """Return the index of a scan in `scans`; append the scan if it is new."""
         for number, scan in enumerate(self.scans):
             if scan.eqn is eqn:
                 return number
@@ -141,13 +142,13 @@ class _NamedRun:
         self.prefix = prefix
         self.scan = scan
         self.numbers = count()
-        # Operands are stored with the results: the keys contain their ids, which must not be reused.
+        # Entries store the operands too: the keys contain ids of operands, and a freed operand's id could be reused.
         self.cache: dict[Any, tuple[Any, list[Any]]] = {}
 
     def derivatives(
         self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], tangents: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
-        """Return the results of a jaxpr and their tangents; a zero tangent is None."""
+        """Return the results of a jaxpr, and their tangents; None stands for a zero tangent."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         active = {atom: tangent for atom, tangent in zip(jaxpr.invars, tangents, strict=True) if tangent is not None}
         for eqn in jaxpr.eqns:
@@ -164,7 +165,7 @@ class _NamedRun:
         return _read(jaxpr.outvars, arrays), _tangents(jaxpr.outvars, active)
 
     def derivative(self, eqn: Any, operands: Sequence[Any], directions: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Apply JAX's derivative rule to an equation; name the computed values that do not depend on a tangent."""
+        """Evaluate an equation and its derivative by JAX's rule; name the values that do not depend on a tangent."""
         places = [i for i, each in enumerate(directions) if each is not None]
 
         def jvp_rule(operands: list[Any], directions: list[Any]) -> Any:
@@ -180,13 +181,14 @@ class _NamedRun:
         arrays = self.constants(closed.jaxpr, closed.consts, [*inputs[0], *inputs[1]], linear)
         pairs = list(zip(arrays, (_is_in(atom, linear) for atom in closed.jaxpr.outvars), strict=True))
         n_results = len(eqn.outvars)
-        # A loop or a call computes results together with tangents: such a result counts as linear and has no name yet.
+        # An equation of a loop or a call computes results and tangents together, so `constants` has treated these
+        # results as dependent on tangents and has not named them.
         results = [self.name(eqn, array) if is_linear else array for array, is_linear in pairs[:n_results]]
         tangents = iter(array if is_linear else None for array, is_linear in pairs[n_results:])
         return results, [None if is_discrete(variable.aval) else next(tangents) for variable in eqn.outvars]
 
     def constants(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], linear: set[Any]) -> list[Any]:
-        """Evaluate a jaxpr; name values that depend on no variable in `linear`, and add all other variables to it."""
+        """Evaluate a jaxpr. Add the variables that depend on `linear` to it, and name the values of all others."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         for eqn in jaxpr.eqns:
             operands = _read(eqn.invars, arrays)
@@ -221,7 +223,7 @@ class _NamedRun:
 
 
 def is_loop(eqn: Any) -> bool:
-    """True if XLA compiles a scan to a loop; its gradient is then another loop, so recomputation is not merged away."""
+    """Return True if XLA compiles a scan to a loop, whose recomputation it cannot merge with the forward part."""
     return eqn.params["length"] > eqn.params["unroll"]
 
 
@@ -231,7 +233,7 @@ def replaced(operands: Sequence[Any], places: Sequence[int], arrays: Sequence[An
 
 
 def is_discrete(aval: Any) -> bool:
-    """True if values of this type have no derivative."""
+    """Return True if values of this type have no derivative."""
     return aval.to_tangent_aval().dtype == jax.dtypes.float0
 
 
@@ -260,7 +262,7 @@ def names(captured: CapturedFunction, plan: Plan, *, offloaded: bool = False) ->
         Captured function whose values have names.
     plan : Plan
         Plan for `captured.graph`.
-        offloaded : bool
+    offloaded : bool
         Return the names of the values that the plan copies to the host instead.
 
     Returns
@@ -271,9 +273,9 @@ def names(captured: CapturedFunction, plan: Plan, *, offloaded: bool = False) ->
     ------
     TypeError
         If `plan` is not a Plan.
-        GraphError
+    GraphError
         If the plan is for another graph.
-        PlanError
+    PlanError
         If `offloaded` is true and a policy cannot express the plan: it offloads a value of the backward part, or loads
         one during the forward part.
 
@@ -295,13 +297,13 @@ def names(captured: CapturedFunction, plan: Plan, *, offloaded: bool = False) ->
 
 
 def _kept(plan: Plan) -> list[int]:
-    """Values that stay on the device for the backward part."""
+    """Return the values that stay on the device for the backward part."""
     is_load = plan.simulation.is_load
     return [value for value, instance in plan.saved if not is_load[instance]]
 
 
 def _offloaded(plan: Plan) -> list[int]:
-    """Forward values loaded only in the backward part; PlanError if the plan has any other load."""
+    """Return the offloaded values; raise PlanError for a backward value, or a load in the forward part."""
     graph, is_load, kept = plan.graph, plan.simulation.is_load, set(_kept(plan))
     begin = int((~graph.forward[plan.schedule.order]).argmax())  # first backward step
     for at, step in enumerate(plan.simulation.steps() if plan.schedule.loads.size else ()):
@@ -345,15 +347,15 @@ def apply(
     Returns
     -------
     callable
-        Function of the same arguments as `f`, with the shapes and types of `args`.
+        Function to call instead of `f`; its arguments must have the shapes and types of `args`.
 
     Raises
     ------
     TypeError
         If `plan` is not a Plan.
-        GraphError
+    GraphError
         If the plan is for another graph.
-        PlanError
+    PlanError
         If a policy cannot express the copies of the plan (see `names`).
 
     Examples
@@ -383,13 +385,13 @@ def apply(
 
 
 def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
-    """True if both graphs have the same equations; hashes can differ, since names reorder the stacks of a loop."""
+    """Return True if both graphs have the same equations; hashes differ if names reorder the arrays of a loop."""
     pairs = [(each.value_indptr, each.read_indptr, each.node_memory) for each in (graph, other)]
     return graph.labels.ops == other.labels.ops and all(map(np.array_equal, *pairs))
 
 
 def _names_of(captured: CapturedFunction, plan: Plan, values: list[int]) -> list[str]:
-    """Return the names of some values of a plan; a value of a loop selects all results of this loop."""
+    """Return the names of `values`; for a value that a loop computes, the names of all results of the loop."""
     nodes = np.searchsorted(plan.graph.value_indptr, values, "right") - 1
     result: list[str] = []
     for value, node in zip(values, nodes.tolist(), strict=True):

@@ -30,10 +30,10 @@ PRODUCTS = (primitives.dot_general_p, primitives.conv_general_dilated_p)
 """Operations with FLOPs."""
 
 LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p)
-"""Loops and branches: one node each, with the cost and the intermediates of their bodies."""
+"""Loops and branches; each is one node with the cost and the intermediate values of its bodies."""
 
 TRANSPOSED = "transpose("
-"""Part of an equation's name stack if JAX's transposition created it, which makes it a backward equation."""
+"""Text in the name stack of each equation that JAX's transposition creates; such equations are backward ones."""
 
 
 class Source(NamedTuple):
@@ -44,15 +44,16 @@ class Source(NamedTuple):
 
 
 def is_value(read: Any) -> bool:
-    """True for a value of an equation, False for a resident or a literal."""
+    """Return True if an operand is a value of an equation, False if it is a resident or a literal."""
     return isinstance(read, Source) and not read.resident
 
 
 @dataclass(slots=True)
 class Equation:
-    """An equation of a program; its values are numbered from `first`, `reads` has a Source or Literal per operand.
+    """An equation of a program.
 
-    `effect_before` is the value of 0 bytes that represents the previous effect, or -1.
+    Its values are numbered from `first`. `reads` contains a Source or Literal for each operand. `effect_before` is the
+    value of 0 bytes that represents the previous effect, or -1.
     """
 
     eqn: Any
@@ -64,13 +65,13 @@ class Equation:
 
     @property
     def values(self) -> range:
-        """Numbers of its values: the results, and one of 0 bytes if it has an effect or no results."""
+        """Numbers of its values: the results, and a value of 0 bytes if it has an effect or no results."""
         n_results = len(self.eqn.outvars)
         return range(self.first, self.first + n_results + (bool(self.eqn.effects) or not n_results))
 
     @property
     def value_reads(self) -> list[int]:
-        """Values that it reads, each once, in the order of the operands."""
+        """Values that it reads, without repetition, in the order of the operands."""
         values = [read.place for read in self.reads if is_value(read)]
         return list(dict.fromkeys(values if self.effect_before < 0 else [*values, self.effect_before]))
 
@@ -90,7 +91,7 @@ class Equation:
 
     @property
     def flops(self) -> int:
-        """FLOPs of its matrix products and convolutions, including those in its bodies."""
+        """FLOPs of its matrix products and convolutions, including those in the bodies of a loop or branch."""
         return _flops(self.eqn)
 
     @property
@@ -107,9 +108,9 @@ class Equation:
 class FlatJaxpr:
     """The equations of a jaxpr, numbered topologically.
 
-    Calls are inlined, equal equations are merged, and unused equations without effects are dropped. `checkpoint_name`
-    and rounding to the same precision are no equations: their result is their operand. Residents are the arguments,
-    followed by `consts`. An array stacked by a `scan` has the names of its rows.
+    Calls are inlined, equal equations are merged, and unused equations without effects are dropped. Equations of
+    `checkpoint_name`, and those that round to the operand's own precision, are replaced by their operand. Residents are
+    the arguments, followed by `consts`. An array that a `scan` stacks has the names of its rows.
     """
 
     def __init__(self, closed: Any) -> None:
@@ -155,7 +156,7 @@ class FlatJaxpr:
         return Source(True, len(self.arguments) + place)
 
     def _add(self, eqn: Any, reads: list[Any], transposed: bool) -> list[Source]:
-        """Return the results of an equation, which is added unless an equal one exists."""
+        """Add an equation, unless an equal one exists; return its results."""
         key = equation_key(eqn, reads)
         if key is None or key not in self._by_key:
             equation = Equation(eqn, reads, self._n_values, transposed, _bodies(eqn))
@@ -199,20 +200,20 @@ class FlatJaxpr:
         }
 
     def outputs(self) -> Iterator[int]:
-        """Yield the values that are results or represent an effect."""
+        """Yield the values that are results of the program or represent an effect."""
         yield from (read.place for read in self.results if is_value(read))
         yield from (equation.values[-1] for equation in self.equations if equation.eqn.effects)
 
 
 def _bodies(eqn: Any) -> list[FlatJaxpr]:
-    """Return the programs of a loop or a branch; empty for any other equation."""
+    """Return the bodies of a loop or a branch as programs; none for any other equation."""
     params = eqn.params.values() if eqn.primitive in LOOPS else ()
     items = [item for param in params for item in (param if isinstance(param, tuple) else (param,))]
     return [FlatJaxpr(item) for item in items if isinstance(item, core.ClosedJaxpr)]
 
 
 def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]:
-    """Yield each array that a `scan` stacks from named rows, with these names."""
+    """Yield each array that a `scan` stacks from named rows, with the names of the rows."""
     if equation.eqn.primitive is not primitives.scan_p:
         return
     (body,) = equation.bodies
@@ -223,7 +224,7 @@ def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]
 
 
 def _is_copy(eqn: Any) -> bool:
-    """True if an equation rounds to its operand's own precision, as `jax.checkpoint` does with saved values."""
+    """Return True if an equation rounds to its operand's own precision; `jax.checkpoint` inserts these."""
     if eqn.primitive is not primitives.reduce_precision_p:
         return False
     info = jax.numpy.finfo(eqn.invars[0].aval.dtype)
@@ -231,7 +232,7 @@ def _is_copy(eqn: Any) -> bool:
 
 
 def _checkpoint_name(eqn: Any) -> str | None:
-    """Return the name that an equation of `checkpoint_name` sets; None for any other equation."""
+    """Return the name that a `checkpoint_name` equation sets; None for any other equation."""
     if eqn.primitive is primitives.name_p:
         return eqn.params["name"]
     call = eqn.params.get("_prim")
@@ -239,7 +240,7 @@ def _checkpoint_name(eqn: Any) -> str | None:
 
 
 def evaluate(eqn: Any, operands: Sequence[Any]) -> list[Any]:
-    """Evaluate an equation with JAX's own interpreter, on one array per operand."""
+    """Evaluate an equation on the given operands with JAX's own interpreter."""
     pairs = zip(eqn.invars, operands, strict=True)
     arrays = {atom: array for atom, array in pairs if not isinstance(atom, core.Literal)}
     source = core.DebugInfo("remat_algos", eqn.primitive.name, ("",) * len(arrays), ("",) * len(eqn.outvars))
@@ -259,7 +260,7 @@ def literal_array(literal: Any) -> Any:
 
 
 def array_bytes(aval: Any) -> int:
-    """Bytes of an array of this shape and type; 0 for a token."""
+    """Return the bytes of an array of this shape and type; 0 for a token."""
     return prod(aval.shape) * aval.dtype.itemsize if hasattr(aval, "dtype") else 0
 
 
@@ -268,7 +269,7 @@ def _moved(read: Any, number: dict[int, int]) -> Any:
 
 
 def equation_key(eqn: Any, reads: Sequence[Any]) -> Hashable:
-    """Return a key, equal for equations that compute the same; None if one has an effect or an unhashable parameter."""
+    """Return a key that equal computations share; None if the equation has an effect or an unhashable parameter."""
     params = tuple((name, _exact(param)) for name, param in sorted(eqn.params.items()))
     operands = tuple(
         (str(read.aval), np.asarray(read.val).tobytes()) if isinstance(read, core.Literal) else read for read in reads
@@ -282,14 +283,14 @@ def equation_key(eqn: Any, reads: Sequence[Any]) -> Hashable:
 
 
 def _exact(param: Any) -> Any:
-    """Convert a parameter so that 1, 1.0 and True compare as different, and 0.0 and -0.0 too."""
+    """Convert a parameter so that 1, 1.0 and True compare as different, and so do 0.0 and -0.0."""
     if isinstance(param, tuple):
         return type(param), tuple(map(_exact, param))
     return (type(param), repr(param)) if isinstance(param, Number) else param
 
 
 def _flops(eqn: Any) -> int:
-    """FLOPs of an equation; a multiplication and an addition count as two."""
+    """Return the FLOPs of an equation; a multiplication and an addition count as two."""
     shapes = [atom.aval.shape for atom in eqn.invars[:2] if hasattr(atom.aval, "shape")]
     if eqn.primitive is primitives.dot_general_p:
         (contracted, _), _ = eqn.params["dimension_numbers"]
@@ -301,7 +302,7 @@ def _flops(eqn: Any) -> int:
 
 
 def cost_of_bodies(eqn: Any, costs: Sequence[int]) -> int:
-    """Combine the costs of bodies: all iterations of a `scan`, one of a `while`, the costliest branch of a `cond`."""
+    """Return the cost of all iterations of a `scan`, one of a `while`, or the most expensive branch of a `cond`."""
     if eqn.primitive is primitives.cond_p:
         return max(costs, default=0)
     return sum(costs) * (eqn.params["length"] if eqn.primitive is primitives.scan_p else 1)

@@ -1,4 +1,4 @@
-"""Plans for functions that scan over layers; they also choose what an iteration saves for its gradient."""
+"""Planning of functions that scan over layers, including the values that an iteration saves for its gradient."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from remat_algos.search.solve import solve
 
 jax = require("jax", "jax")
 
-# Names of values start with this, so they differ from the names that `apply` sets.
+# Prefix of value names, which distinguishes them from the names that `apply` sets.
 PREFIX = "planned/"
 
 Kept = Mapping[int, Sequence[str]]
-"""Names of the values that each iteration saves, by index of the scan."""
+"""Mapping from the index of a scan to the names of the values that each iteration saves."""
 
 
 @checked_arguments
@@ -153,7 +153,7 @@ class _Planned(NamedTuple):
 
 
 def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
-    """Warn if XLA may ignore `jax.checkpoint` in one of these scans."""
+    """Warn if XLA may ignore `jax.checkpoint` in some of these scans."""
     short = [scan.eqn.params["length"] for scan in scans if not is_loop(scan.eqn)]
     if short and jax.default_backend() == "cpu":
         warn(
@@ -164,7 +164,7 @@ def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
 
 
 class _Saving(NamedTuple):
-    """A set of values that a scan may save: names (None: all that JAX saves), bytes, and cost of recomputing others."""
+    """A set of values that a scan may save (None: JAX's own set), its bytes, and the cost to recompute the others."""
 
     names: Sequence[str] | None
     memory: int
@@ -172,7 +172,7 @@ class _Saving(NamedTuple):
 
 
 def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
-    """Yield choices from saving everything to saving nothing; each step costs the minimum compute per freed byte."""
+    """Yield a set for each scan, from saving everything to saving nothing; a step adds minimum compute per byte."""
     current = [each[0] for each in savings]
     while True:
         yield {i: saving.names for i, saving in enumerate(current) if saving.names is not None}
@@ -189,7 +189,7 @@ def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
 
 
 def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
-    """Return the sets that a scan may save: that of JAX, those on the frontier of an iteration, and the empty set."""
+    """Return the sets that a scan may save: JAX's own, those of the Pareto frontier of an iteration, the empty set."""
     everything = _Saving(None, 0, 0)
     if not scan.active:
         return [everything]
@@ -197,7 +197,7 @@ def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
     if not captured.graph.is_training:
         return [everything]
     graph = _weighted(add_boundary(captured.graph))
-    # The first values of `graph`, which has a boundary node between forward and backward part.
+    # `add_boundary` inserts a node after the forward part, so these are the first values of `graph` too.
     forward = np.flatnonzero(captured.graph.forward[captured.graph.producer]).tolist()
     memory, named = graph.memory.tolist(), captured.program.names
 
@@ -216,7 +216,7 @@ def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
 
 
 def _weighted(graph: ComputationGraph) -> ComputationGraph:
-    """Add workspace at the boundary, so that the peak is there and equals the bytes that an iteration saves."""
+    """Give the boundary so much workspace that it has the peak, which then varies only with the bytes saved there."""
     workspace = graph.workspace.copy()
     workspace[int((~graph.forward).argmax())] = graph.memory.sum() + workspace.max()
     return graph.with_costs(workspace=workspace)

@@ -1,4 +1,4 @@
-"""ONNX models."""
+"""Graph format of ONNX models."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from remat_algos.errors import GraphError
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.graph import ComputationGraph
 
-# Field numbers of a ModelProto; every model has the first three.
+# Field numbers of a ModelProto; every model has the fields IR_VERSION, GRAPH and OPSET.
 IR_VERSION, GRAPH, OPSET = 1, 7, 8
 FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
 VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5  # wire types of protobuf
@@ -23,7 +23,7 @@ def _read(data: bytes, source: str, dims: Mapping[str, int] | None = None) -> Co
 
 
 def _sniff(data: bytes, ending: str) -> bool:
-    """True if the bytes consist of fields of a ModelProto; TensorFlow's protobufs have other fields."""
+    """Return True if the bytes consist of fields of a ModelProto; TensorFlow's protobufs have other fields."""
     if ending in GRAPH_FORMAT.endings:
         return True
     try:

@@ -1,4 +1,4 @@
-"""StableHLO modules as text, which `jax.jit(g).lower(*args).as_text()` and `exported.mlir_module()` write."""
+"""Graph format of StableHLO text, which `jax.jit(g).lower(*args).as_text()` and `exported.mlir_module()` return."""
 
 import re
 from collections.abc import Mapping

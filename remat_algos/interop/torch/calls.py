@@ -14,11 +14,11 @@ from remat_algos.interop.torch.stable_names import arguments_by_name, without_mo
 from remat_algos.interop.torch.storages import HOST, STORAGES, storages, tensors
 
 STATE, DRAW = "generator_state", "draw"
-"""Keys in `meta`. A draw has the node that reads the generator's state before it; this node has the draw."""
+"""Keys in `meta`: STATE of a draw is the node that reads the generator's state before it; DRAW of that is the draw."""
 
 
 def is_draw(node: fx.Node) -> bool:
-    """True if an operator draws from a generator."""
+    """Return True if an operator draws from a generator."""
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
@@ -30,7 +30,7 @@ def generator_state(device: torch.device) -> torch.Tensor:
 
 
 def set_generator_state(device: torch.device, state: torch.Tensor) -> None:
-    """Set the state of a generator."""
+    """Set the state of a device's default generator."""
     if device.type in HOST:
         torch.set_rng_state(state)
     else:
@@ -40,7 +40,7 @@ def set_generator_state(device: torch.device, state: torch.Tensor) -> None:
 def draw_again(
     device: torch.device, state: torch.Tensor, draw: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
-    """Replay a draw from an earlier generator state; the generator's own state does not change."""
+    """Replay a draw from an earlier state of the generator; afterwards the generator has its current state again."""
     current = generator_state(device)
     set_generator_state(device, state)
     try:
@@ -50,7 +50,7 @@ def draw_again(
 
 
 def add_states(graph: fx.Graph) -> None:
-    """Insert a read of the generator's state before each draw of a graph; draws with their own generator get none."""
+    """Insert a read of the generator's state before each draw of a graph, except draws from a generator argument."""
     for node in graph.nodes:
         if node.op == "call_function" and is_draw(node) and not _has_generator(node):
             tensor = next(tensors(node.meta["val"]))
@@ -70,7 +70,7 @@ _streams: dict[torch.device, tuple[Any, Any]] = {}
 
 
 def store(first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Start to copy a storage to the host; return its tensors there, with the same sizes, strides and offsets.
+    """Start copying a storage to the host; return the copied tensors, with the same sizes, strides and offsets.
 
     Until `leave` is called, no operator may write into the storage and its memory must not be reused.
     """
@@ -81,7 +81,7 @@ def store(first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...
 
 
 def load(device: torch.device, first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Start to copy a storage back from the host, after its store; the tensors may be read after `arrive`."""
+    """Start copying a storage back from the host once its store is complete; call `arrive` before reading a tensor."""
     _check_copied(first)
     whole = _whole(first)
     loaded = torch.empty_like(whole, device=device, pin_memory=False)
@@ -109,16 +109,16 @@ def arrive(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def wait_for_copies() -> None:
-    """Make compute wait for all copies; after an error their memory is freed at once, while they may still run."""
+    """Make compute wait for all copies: after an error their memory is freed at once, but they may still be running."""
     for device, streams in list(_streams.items()):
         for stream in streams:
-            # This raises the original error again, which the caller already propagates.
+            # Waiting raises the original error again, which the caller already propagates.
             with suppress(RuntimeError):
                 torch.get_device_module(device).current_stream(device).wait_stream(stream)
 
 
 def _start_copy(direction: int, device: torch.device, source: torch.Tensor, into: torch.Tensor) -> None:
-    """Start a copy after all queued compute and the copy that wrote `source`; the storage's `copied` gets its end."""
+    """Start a copy that waits for queued compute and the copy into `source`; its end becomes `copied` of the target."""
     if device.type in HOST:
         into.copy_(source)
         end = None
@@ -158,19 +158,19 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _placed(whole: torch.Tensor, *like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Create tensors in a storage with the layouts of the tensors in `like`."""
+    """Create tensors in one storage with the layouts of the tensors in `like`."""
     return tuple(whole.view(each.dtype).as_strided(each.size(), each.stride(), each.storage_offset()) for each in like)
 
 
 def _host_memory(size: int, device: torch.device) -> torch.Tensor:
-    """Allocate pinned host memory from PyTorch's pool; for the CPU by NumPy, since PyTorch's is the device's there."""
+    """Allocate pinned host memory; for the CPU use NumPy, because PyTorch's memory is device memory there."""
     try:
         if device.type in HOST:
             return torch.from_numpy(np.empty(size, np.uint8))
         with without_modes():
             return torch.empty(size, dtype=torch.uint8, pin_memory=True)
     except (MemoryError, RuntimeError) as error:
-        # Not about memory: an asynchronous error of an earlier kernel.
+        # An error that is not about memory comes from an earlier kernel, which ran asynchronously.
         if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
             raise
         raise OutOfMemoryError(

@@ -1,4 +1,4 @@
-"""Capture of models: PyTorch's joint graph of forward and backward, as a computation graph."""
+"""Capture of models: conversion of PyTorch's joint graph of forward and backward to a computation graph."""
 
 import contextlib
 import operator
@@ -51,7 +51,7 @@ BOUNDARY = "boundary"
 PROFILER = "profiler"  # namespace without computation
 
 Price = Callable[[list[Call | None]], tuple[Int64, Int64, str]]
-"""Function from calls to their compute, their workspace, and the unit of compute; None, no call, costs nothing."""
+"""Function from calls to their compute, their workspace, and the unit of compute; None instead of a call costs 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +87,7 @@ class Captured(Result):
 
     @property
     def boundary(self) -> int:
-        """Id of the node that separates forward and backward."""
+        """Id of the boundary node, which separates forward and backward."""
         return self.operators.index(None)
 
     @property
@@ -132,12 +132,12 @@ def capture(
     keywords : mapping, optional
         Arguments of the model by name.
     rng, cost, device, workspace
-        As for `backend`. With `workspace` or the cost "profile", each kind of operator is run once to measure it.
+        As for `backend`. With `workspace` or the cost "profile", operators are run to measure them.
 
     Returns
     -------
     Captured
-        Its attribute `graph` is the computation graph; `save` writes that to a file.
+        Its attribute `graph` is the computation graph; its method `save` writes this graph to a file.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def check_choice(name: str, option: str, choices: tuple[str, str]) -> None:
 
 
 def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return AOTAutograd's export of a model, which has the joint graph."""
+    """Return AOTAutograd's export of a model, which contains the joint graph."""
     try:
         with recurrent_layers():
             joint = export_joint(stack, model, tuple(inputs), dict(keywords))
@@ -200,8 +200,9 @@ ONCE = "once"
 def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     """Copy a joint graph for planning, without repeated, unused or profiling operators.
 
-    An input that the runtime writes into is read through a clone, because a recomputation would read other values.
-    With `replay`, the generator's state is read before each draw. GraphError if a plan cannot run the graph.
+    If the runtime writes into an input, operators read a clone of it, because a recomputation would read changed
+    values. With `replay`, the generator's state is read before each draw. Raise GraphError if a plan cannot run the
+    graph.
     """
     for node in module.graph.nodes:
         _check(node)
@@ -210,9 +211,9 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     graph = fx.Graph()
     copies: dict[fx.Node, Any] = {}  # fixed sizes become numbers
     first_of: dict[Any, fx.Node] = {}
-    # Storage of a repeated computation -> storage of the first one.
+    # Storage of the result of a repeated computation -> storage of the first result.
     twins: dict[int, int] = {}
-    # Inputs first: effect tokens of the backward part are placeholders in the middle of the graph.
+    # Visit inputs first: effect tokens of the backward part are placeholders in the middle of the graph.
     for node in sorted(module.graph.nodes, key=lambda node: node.op != "placeholder"):
         if getattr(node.target, "namespace", "") == PROFILER:
             continue
@@ -234,7 +235,7 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
             graph.erase_node(copy)
             copies[node] = first
             if checkpoint_region(node.meta)[0] not in ((), checkpoint_region(first.meta)[0]):
-                # It belongs to two checkpoint regions, so to none.
+                # The merged operator is in two checkpoint regions, so neither may recompute it.
                 first.meta[RECOMPUTE] = None
             twins |= {own: other for (own, _), (other, _) in zip(stored, first.meta[STORAGES], strict=True)}
         else:
@@ -271,7 +272,7 @@ def _check(node: fx.Node) -> None:
 
 
 def _equal_calls(node: fx.Node) -> Any:
-    """Return a key, equal for two calls that compute the same; None if a call must not be merged with another."""
+    """Return a key that equal calls share; None if a call must not be merged with another."""
     if node.op == "get_attr":
         return node.op, node.target
     plain = isinstance(node.target, Operator) or node.target is operator.getitem
@@ -286,14 +287,14 @@ def _equal_calls(node: fx.Node) -> Any:
 
 
 def _is_effect(node: fx.Node) -> bool:
-    """True for a call that must run once and in the model's order: one without results, or a collective."""
+    """Return True for a call without results or a collective, which must run once and in the model's order."""
     if node.op != "call_function" or node.target is operator.getitem:
         return False
     return node.meta.get("val") is None or getattr(node.target, "namespace", "") in COLLECTIVES
 
 
 def _hashable(argument: Any) -> Any:
-    """Return an argument with its type or repr, so that 1, 1.0 and True differ, and 0.0 and -0.0 too."""
+    """Return an argument with its type or repr, so that 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     if isinstance(argument, fx.Node):
         return argument
     if isinstance(argument, tuple | list):
@@ -304,7 +305,7 @@ def _hashable(argument: Any) -> Any:
 
 
 def _clone_mutated(graph: fx.Graph) -> None:
-    """Make readers of inputs that the runtime writes into read clones, ordered by first read as inputs may reorder."""
+    """Let all readers of an input that the runtime writes into read a clone; sort clones by their first reads."""
     output = graph.output_node()
     readers = {node: place for place, node in enumerate(graph.nodes)}
 
@@ -327,7 +328,7 @@ def _clone_mutated(graph: fx.Graph) -> None:
 
 
 def _locate_views(graph: fx.Graph) -> None:
-    """Give each view the storage of its base; they differ in fake tensors if a clone or inductor replaced the base."""
+    """Give each view the storage of its base; fake tensors have different ones if the base was replaced by a clone."""
     for node in graph.nodes:
         base = _view_base(node)
         if (
@@ -339,7 +340,7 @@ def _locate_views(graph: fx.Graph) -> None:
 
 
 def _view_base(node: fx.Node) -> fx.Node | None:
-    """Return the argument whose view a call returns, by its schema, or the tuple that the call indexes."""
+    """Return the base of the view that a call returns, by the schema of its operator, or the tuple that it indexes."""
     if node.target is operator.getitem:
         return node.args[0]
     schema = schema_of(node.target)
@@ -378,7 +379,7 @@ class _Row:
 
 
 class _JointRows:
-    """Table rows of a computation graph: one for each operator that stores something, and one for the boundary."""
+    """Builds the table rows of a graph: one for each operator that stores something, and one for the boundary."""
 
     def __init__(self, joint: fx.Graph, num_forward: int) -> None:
         outputs = list(joint.output_node().args[0])
@@ -390,7 +391,7 @@ class _JointRows:
         self.tensors: list[list[fx.Node]] = []
         self.inputs: list[tuple[fx.Node, int]] = []
         self.tangents: list[fx.Node] = []
-        # Values, and residents, in which each FX result is stored.
+        # Values and residents that store the result of each FX node.
         self.values: dict[fx.Node, tuple[int, ...]] = {}
         self.residents: dict[fx.Node, tuple[int, ...]] = {}
         self.place: dict[int, tuple[bool, int]] = {}  # storage -> (is resident, id)
@@ -398,7 +399,7 @@ class _JointRows:
         # Values of 0 bytes that the next draw or effect reads: they keep these calls in order.
         self.last_draw: list[int] = []
         self.last_effect: list[int] = []
-        self.boundary: list[int] = []  # computed by the boundary
+        self.boundary: list[int] = []  # the boundary's value
 
     def read_input(self, node: fx.Node) -> None:
         if isinstance(node.meta.get("desc"), OUTSIDE):
@@ -411,8 +412,8 @@ class _JointRows:
         self._locate(node)
 
     def read_call(self, node: fx.Node) -> None:
-        """Add a row for a call, except for a view of a stored result."""
-        # A read of the generator's state counts as part of its draw.
+        """Add a row for a call, unless it only returns a view of a stored result."""
+        # A read of the generator's state belongs to the part, forward or backward, of its draw.
         draw = node.meta.get(DRAW, node)
         effect = _is_effect(node)
         ordered = node is not draw or (is_draw(node) and STATE not in node.meta)
@@ -460,7 +461,7 @@ class _JointRows:
         return len(self.memory) - 1
 
     def _mark(self) -> int:
-        """Add a value of 0 bytes to the last row."""
+        """Add a value of 0 bytes to the last row and return its number."""
         return self._value(0)
 
     def _is_backward(self, x: int) -> bool:
@@ -472,7 +473,7 @@ class _JointRows:
         self.residents[node] = tuple(i for resident, i in places if resident)
 
     def _separate(self) -> None:
-        """Add the boundary of forward and backward, once; the gradients of the outputs are its values."""
+        """Add the boundary row once; its values are the gradients of the model's outputs."""
         if self.boundary:
             return
         if late := [node.name for node in self.forward_outputs if node not in self.values]:
@@ -485,10 +486,10 @@ class _JointRows:
         for v in reversed(range(len(self.rows))):
             if v in runs:
                 runs |= {self.producer[x] for x in self.rows[v].reads}
-        # The boundary reads clones that only gradients read: they must exist before the runtime writes into the input.
+        # The boundary reads clones that only gradients read, so that they are made before the runtime writes the input.
         clones = [v for v, row in enumerate(self.rows) if row.operator is not None and ONCE in row.operator.meta]
         reads += [x for v in clones if v not in runs for x in self.values[self.rows[v].operator]]
-        # A backward row, so that outputs are free once the forward part has returned them.
+        # The row counts as backward, so that outputs can be freed once the forward part has returned them.
         self._add(_Row(None, reads, [], 0, True, True), [])
         for node in self.tangents:
             for key, size in node.meta[STORAGES]:
@@ -506,7 +507,7 @@ class _JointRows:
         read_indptr, read_indices = from_lists([row.reads for row in self.rows])
         calls = [None if row.operator is None else Call.of_node(row.operator) for row in self.rows]
         compute, workspace, unit = price(calls)
-        # A replayed draw stores the current state, to restore it afterwards.
+        # A replayed draw needs workspace for the generator's current state, which it restores afterwards.
         for v, row in enumerate(self.rows):
             if row.operator is not None and STATE in row.operator.meta:
                 workspace[v] += sum(size for _, size in row.operator.meta[STATE].meta[STORAGES])
@@ -545,7 +546,7 @@ class _JointRows:
         return Resident([size for _, size in self.inputs], roles, indptr, indices, tuple(names))  # type: ignore[arg-type]
 
     def _resident_names(self) -> list[str]:
-        """Return the model's names of its parameters and buffers; the FX names if a model's name is not unique."""
+        """Return the names of residents in the model, or their FX names if the names in the model are not unique."""
         used = {_name(node) for node in self.values}
         names = [getattr(node.meta.get("desc"), "target", node.name) for node, _ in self.inputs]
         unique = len(set(names)) == len(names) and used.isdisjoint(set(names) - {node.name for node, _ in self.inputs})
@@ -581,7 +582,7 @@ def _parts(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def _name(node: fx.Node) -> str:
-    """Name of a node, after the path of the submodule that calls it."""
+    """Return the name of a node, prefixed with the path of the submodule that calls it."""
     return ".".join(filter(None, (module_of(node.meta), node.name)))
 
 

@@ -49,27 +49,27 @@ FORMAT, VERSION = "remat-checkpoints", 1
 class CheckpointPlan(Result):
     """The decision on each block of a PyTorch model, for eager training.
 
-    A checkpointed block keeps its inputs and the outputs of its saved operators; before its first gradient it is
-    recomputed. `plan_checkpoints` makes a plan for a budget; a plan written by hand has no figures.
+    A checkpointed block keeps its inputs and the outputs of its saved operators; the block is recomputed before its
+    first gradient. `plan_checkpoints` makes a plan for a budget; a plan written by hand has no figures.
 
     Parameters
     ----------
     treatments : sequence of Treatment
-        By module path, in the order in which the blocks run. A saved operator is written as the path of its module
-        below the block, its overload, and the number of earlier calls of this overload in the block:
+        Treatment of each block, in the order in which the blocks run. A saved operator is written as the path of its
+        module below the block, its overload, and the number of earlier calls of this overload in the block:
         "mlp.up::aten.mm.default#4".
     peak_memory : int, optional
         Predicted peak in bytes, without parameters and inputs.
     overhead, bound : int or float, optional
-        Cost beyond one pass, and a lower bound on it for every schedule within the budget, in the graph's unit.
+        Cost in addition to one pass, and a lower bound on it for every schedule within the budget, in the graph's unit.
     gap : float, optional
-        Distance to the bound, as a share of the lower bound on the total cost.
+        Difference between the total cost and its lower bound, as a share of the lower bound.
     resident_memory : int, optional
         Bytes in addition to the peak: parameters, buffers and inputs, or one rank's part of them.
     report : str
         Text that `print(plan)` prints.
     policy : Policy, optional
-        The policy of the captured step, with its graph and its simulation; it is not saved to files.
+        Policy for the captured step, with its graph and simulation; it is not saved to files.
     captured : EagerCapture, optional
         The captured step; it is not saved to files.
 
@@ -169,7 +169,7 @@ class CheckpointPlan(Result):
         return AppliedPlan(wrapped)
 
     def _warn_of_similar(self, modules: Mapping[str, nn.Module]) -> None:
-        """Warn of siblings of a block, of the same class, that the plan and the captured step do not contain."""
+        """Warn if a block has siblings of its own class that neither the plan nor the captured step contains."""
         place = {name: (name.rpartition(".")[0], type(module)) for name, module in modules.items()}
         planned, paths = {each.name for each in self.treatments}, () if self.captured is None else self.captured.paths
         similar = {place[name] for name in planned}
@@ -180,7 +180,7 @@ class CheckpointPlan(Result):
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """Value of transformers' `gradient_checkpointing_kwargs`, for a trainer that checkpoints the plan's blocks.
+        """Value for `gradient_checkpointing_kwargs` of transformers, if the trainer checkpoints the blocks of the plan.
 
         Read this property once per model. The value contains a function, which JSON cannot represent: with a logger
         that writes the trainer's arguments as JSON, such as TensorBoard's, use `plan.apply(model)` instead.
@@ -196,10 +196,10 @@ class CheckpointPlan(Result):
         return {"use_reentrant": False, "context_fn": partial(next_contexts, trained)}
 
     def torchtitan(self) -> RuntimeSetting:
-        """Return selectors for torchtitan's `--compile.full_recompute_save_ops`: "layers.*.mlp.up::aten.mm.default".
+        """Return selectors such as "layers.*.mlp.up::aten.mm.default" for torchtitan's option to save operators.
 
-        A selector saves every call of its overload in the module, and the compiler recomputes only values that
-        gradients need. Peak and overhead are simulated accordingly.
+        The option is `--compile.full_recompute_save_ops`. A selector saves every call of its overload in the module,
+        and the compiler recomputes only values that gradients need. Peak and overhead are simulated accordingly.
         """
         return RuntimeSetting.torchtitan(*self._source())
 
@@ -273,15 +273,16 @@ def plan_checkpoints(
         Arguments of one call of the model: a sequence of positional ones, or a mapping of keywords.
     budget : Budget, int, str or mapping
         Limit of the peak, without parameters and inputs: bytes, "20GiB", "50%" of the peak without checkpoints, or
-        "least", the lowest possible. {"device": "24GiB", "optimizer": "adamw"} limits the whole device: parameters,
-        inputs and optimizer states count too. "accumulate": true adds the gradients of earlier batches; "reserve"
-        keeps that many bytes free.
+        "least" for the lowest peak. {"device": "24GiB", "optimizer": "adamw"} limits the whole device, so parameters,
+        inputs and optimizer states count too. The entry "accumulate": true adds the gradients of earlier batches, and
+        "reserve" is a number of bytes to keep free.
     keywords : mapping, optional
         Keyword arguments, in addition to a sequence.
     blocks : str or sequence of str, optional
-        Module paths such as "model.layers.*". By default the layers that trainers of transformers checkpoint; if there
-        are none, the entries of lists of modules and the modules next to them, at the depth of nested lists with the
-        lowest peak. "layers.*|layers.*.mlp" plans once for each pattern and returns the cheapest plan.
+        Module paths such as "model.layers.*". By default, the layers that trainers of transformers checkpoint. A
+        model without such layers is divided into the entries of its lists of modules and the modules next to these
+        lists, at the depth of nesting with the lowest peak. "layers.*|layers.*.mlp" plans once for each pattern and
+        returns the cheapest plan.
     loss : callable, optional
         Function from the model's result to a scalar; by default the result itself or its entry `loss`.
     on : torch.device or str, optional
@@ -291,7 +292,7 @@ def plan_checkpoints(
     link : Link, Device, str, path or mapping, optional
         Link to the host, as for `remat_algos.solve`; inputs of blocks may then be offloaded too.
     shards : mapping, optional
-        {"world": 8} plans for one of 8 ranks if `fully_shard` is applied to each block and to the model: a rank stores
+        {"world": 8} plans for one of 8 ranks, with `fully_shard` applied to each block and to the model: a rank stores
         its shard of parameters and gradients, and all parameters of at most two blocks at a time.
 
     Returns
@@ -305,7 +306,7 @@ def plan_checkpoints(
     PlanError
         If the model already has a plan, no module matches `blocks`, or no block can be checkpointed.
     BudgetError
-        If no plan fits. The message has the lowest peak found and the reasons why blocks can only be kept.
+        If no plan fits. The message states the lowest peak found, and why some blocks can only be kept.
 
     Examples
     --------
@@ -361,7 +362,7 @@ def plan_checkpoints(
 
 
 def _within(plan: Callable[[Any], Policy], limits: Budget, captured: EagerCapture) -> Policy:
-    """Return a policy within limits, counting generator states that checkpoints stash; BudgetError if none fits."""
+    """Return a policy within limits, including the generator states that checkpoints save; BudgetError if none fits."""
     policy = None
     try:
         policy = plan(limits)
@@ -406,7 +407,7 @@ def _notes(blocks: Blocks, notes: Sequence[str], stashed: int) -> Iterator[tuple
 
 
 def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
-    """Return the treatments with saved operators written as selectors; PyTorch cannot save some, which are omitted."""
+    """Return the treatments with saved operators written as selectors; omit operators that PyTorch cannot save."""
     node, selected = {name: v for v, name in enumerate(captured.graph.node_names())}, []
     loads = set(policy.simulation.schedule.loads[:, 1].tolist())
     for each, arguments in zip(policy.treatments, captured.arguments, strict=True):
@@ -420,11 +421,11 @@ def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
 
 
 def _by_default(model: nn.Module, capture: Callable[..., EagerCapture]) -> EagerCapture:
-    """Capture with the blocks of the lowest estimated peak; against a trainer's own blocks, others need < 2/3 of it."""
+    """Capture with the blocks of the lowest estimated peak; a trainer's own layers win unless others need < 2/3."""
     marked = [name for name, each in model.named_modules() if hasattr(type(each), "gradient_checkpointing")]
     layers = [name for name in marked if not any(each.startswith(f"{name}.") for each in marked)]
     candidates = [layers, *(list(_entries("", model, depth, layers)) for depth in (1, 0, 2, 3))]
-    # Two blocks or fewer are too coarse: add a choice with their children.
+    # At most two blocks are too coarse: their children are another candidate.
     if not layers and len(candidates[1]) < 3:
         candidates.append(
             [p for p, _ in model.named_modules() if p and p.rpartition(".")[0] in (candidates[1] or [""])]
@@ -436,7 +437,7 @@ def _by_default(model: nn.Module, capture: Callable[..., EagerCapture]) -> Eager
 
 
 def _entries(path: str, module: nn.Module, depth: int, layers: Sequence[str]) -> Iterator[str]:
-    """Yield paths of blocks: entries of lists of modules and composite modules, through up to `depth` nested lists."""
+    """Yield the paths of blocks: entries of lists of modules, and composite modules, down to `depth` nested lists."""
     lists, uncalled = _is_stack(module), type(module).forward is nn.Module.forward
     for name, child in module.named_children():
         inside = f"{path}.{name}".lstrip(".")
@@ -451,14 +452,14 @@ def _entries(path: str, module: nn.Module, depth: int, layers: Sequence[str]) ->
 
 
 def _is_stack(module: nn.Module) -> bool:
-    """True for a list or sequence of composite modules, False for a sequence of single operators."""
+    """Return True for a list or sequence of composite modules, False for a sequence of single operators."""
     entries = [each for each in module.children() if list(each.parameters())]
     several = any(type(each).__module__[:8] != "torch.nn" or list(each.children()) for each in entries)
     return isinstance(module, nn.ModuleList | nn.ModuleDict | nn.Sequential) and several
 
 
 def _lowest_peak(captured: EagerCapture, cut: Sequence[str]) -> float:
-    """Estimate the peak if all blocks of a cut are recomputed; infinite if some run in parallel, as experts do."""
+    """Estimate the peak if all blocks in `cut` are recomputed; infinity if some run in parallel, as experts do."""
     graph, outside = captured.graph, len(cut)
     refused = [f"{captured.blocks.names[b]}." for b in captured.blocks.refusals]
     number = {name: b for b, name in enumerate(cut) if not f"{name}.".startswith(tuple(refused))}
@@ -477,7 +478,7 @@ def _lowest_peak(captured: EagerCapture, cut: Sequence[str]) -> float:
 
 
 def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> Blocks:
-    """Return the blocks, refusing those that change a buffer; with `offloads` those that use other tensors too."""
+    """Return the blocks; refuse those that change a buffer, or with `offloads` use a tensor that is not an argument."""
     graph, blocks, refusals = captured.graph, captured.blocks, dict(captured.blocks.refusals)
     loaded = offloaded(graph, blocks, [OFFLOAD] * len(blocks), EAGER)
     for b, members in enumerate(blocks.members):
@@ -514,7 +515,7 @@ def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """Bytes in addition to activations, on one rank of `fully_shard` or in the only process."""
+    """Bytes that one rank of `fully_shard`, or a single process, stores in addition to activations."""
 
     world: int
     inputs: int
@@ -543,18 +544,18 @@ class _Rank:
 
     @property
     def extra(self) -> int:
-        """Bytes besides the peak of activations."""
+        """Bytes in addition to the peak of activations."""
         return self.inputs + self.parameters + self.gathered + self.gradients
 
     def graph(self, graph: ComputationGraph) -> ComputationGraph:
-        """Return the graph with gradients as large as the rank's shards."""
+        """Return the graph with the size of each gradient reduced to the rank's shard."""
         if self.world == 1:
             return graph
         gradients = graph.output & ~graph.forward[graph.producer]
         return graph.with_costs(memory=np.where(gradients, -(-graph.memory // self.world), graph.memory))
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yield (label, text) of the report's lines."""
+        """Yield the lines of the report as pairs (label, text)."""
         parts = [f"inputs {format_bytes(self.inputs)}"]
         if self.world > 1:
             parts += [f"two gathered blocks, and parameters outside of blocks, {format_bytes(self.gathered)}"]
@@ -594,7 +595,7 @@ class AppliedPlan:
             block.forward = wrapped
 
     def remove(self) -> None:
-        """Restore the forward of each block; PlanError, with nothing changed, if a forward was replaced meanwhile."""
+        """Restore the forward of each block; if one was replaced meanwhile, raise PlanError and change nothing."""
         for block, wrapped, _ in self._blocks:
             if block.__dict__.get("forward") is not wrapped:
                 raise PlanError(
@@ -649,7 +650,7 @@ def _saved(treatment: Treatment) -> Saved:
 
 
 def _loaded(record: Mapping[str, Any]) -> CheckpointPlan:
-    """Build the plan of a record; PlanError if an entry is missing or has a wrong type."""
+    """Build a plan from its record; raise PlanError if an entry is missing or has a wrong type."""
     if record.get("format") != FORMAT or record.get("version") != VERSION:
         raise PlanError("not a plan of checkpoints of version {version}", version=VERSION)
     check_entries(record, ENTRIES, "the plan")

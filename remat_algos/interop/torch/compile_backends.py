@@ -1,6 +1,6 @@
-"""Backends of torch.compile that keep graphs within a budget: eager, inductor, and a partition function.
+"""Backends of torch.compile that keep graphs within a budget: eager or inductor, and a partition function.
 
-Inductor fuses and reorders operators, so a prediction is not an upper limit there and peaks are measured.
+Inductor fuses and reorders operators. Its peak can exceed the prediction, so it is measured.
 """
 
 from collections import OrderedDict
@@ -31,7 +31,7 @@ from remat_algos.interop.torch.storages import allocator_peak
 from remat_algos.ir.budget import Amount, Budget
 
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
-_latest: list["TorchBackend"] = []  # of the last called model
+_latest: list["TorchBackend"] = []  # of the latest call
 
 
 class TorchBackend:
@@ -106,13 +106,13 @@ class InductorPartitioner(CustomPartitioner):
         """Return None: inductor must not cache modules compiled with a plan."""
 
     def __deepcopy__(self, memo: object) -> "InductorPartitioner":
-        # Inductor copies its configuration, but all reports must be collected in this object.
+        # Inductor deep-copies its configuration, which contains this object; the copies must share its reports.
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A limit, with the predicted and the measured peak, in bytes."""
+    """The limit of a plan, with its predicted and its measured peak, all in bytes."""
 
     limit: int
     predicted: int
@@ -120,7 +120,7 @@ class Attempt:
 
 
 class InductorBackend(TorchBackend):
-    """A backend of torch.compile: inductor with joint graphs split by plans; random numbers equal eager PyTorch's."""
+    """A backend of torch.compile: inductor with plans for joint graphs; random numbers are those of eager PyTorch."""
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
         self._splitter = InductorPartitioner(budget, **options)
@@ -138,10 +138,11 @@ class InductorBackend(TorchBackend):
             return compile_fx(module, inputs)
 
     def fit(self, step: Callable[[], Any], present: Iterable[torch.Tensor]) -> list[Attempt]:
-        """Measure a training step and plan it for ever lower limits, until it is within the budget.
+        """Measure a training step and plan it again with a lower limit, until the measured peak is within the budget.
 
-        Tensors in `present`, such as parameters and inputs, are not counted. Everything that torch.compile has compiled
-        in this process is discarded, and compiled again when called. BackendError if the step stays above the budget.
+        Tensors in `present`, such as parameters and inputs, are not counted. All code that torch.compile has
+        compiled in this process is discarded, and compiled again when it is called. Raise BackendError if the peak
+        stays above the budget.
         """
         present, attempts = list(present), list[Attempt]()
         for _ in range(tuning.ATTEMPTS):
@@ -162,7 +163,7 @@ class InductorBackend(TorchBackend):
         )
 
     def _limit(self) -> int:
-        """Limit in bytes for all graphs together; a budget that is a share needs a single graph."""
+        """Return the limit in bytes for all graphs together; a relative budget is only allowed for a single graph."""
         request = self.partitioner.request
         memory = None if request.is_share else Budget.of(request.budget).memory
         if isinstance(memory, int):
@@ -181,10 +182,10 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
     ----------
     budget : Budget, int or str
         Limit of the peak: bytes, "8GiB", or "50%" of each graph's own peak without rematerialization. Parameters,
-        buffers and inputs are not counted. A number of bytes applies to all graphs of the model together.
+        buffers and inputs are not counted. A limit in bytes applies to all graphs of the model together.
     compiler : {"eager", "inductor"}
-        Compiler of the planned modules. Inductor fuses and reorders operators, so a prediction is not an upper limit;
-        its method `fit` measures and corrects.
+        Compiler for the planned modules. Inductor fuses and reorders operators, so its peak can exceed the prediction;
+        the method `fit` of its backend measures the peak and plans again.
     **options
         `solver`, `effort`, `rng`, `cost`, `device`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`,
         `link`, `recurrent`: see `TrainingRequest`.
@@ -220,16 +221,16 @@ def remat(
 ) -> Callable[..., Any]:
     """Compile a graph for `torch.compile(model, backend="remat", options={"budget": "8GiB"}, dynamic=False)`.
 
-    The options are those of `backend`. `device`, bytes given instead of `budget`, limits peak and residents together.
+    The options are those of `backend`; `device` instead of `budget` limits the bytes of peak and residents together.
     """
     return _backend_by(options)(module, inputs)
 
 
 def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
-    """Return the backend for an options object; the same object gets the same backend."""
+    """Return the backend for an options object, the same one at each call with this object."""
     entry = _partitioners.get(id(options))
     if entry is None:
-        # The entry keeps the options alive, so that no other object gets their id.
+        # The entry keeps the options alive, so that no other object can have the same id.
         entry = (options or {}, _backend_of(dict(options or {})))
         _partitioners[id(options)] = entry
         if len(_partitioners) > 64:
@@ -259,7 +260,7 @@ at_compiled_calls(_monitor_of)
 def reports() -> list[GraphReport]:
     """Return the reports on the graphs of the model with `backend="remat"` that was called last.
 
-    GraphError if there is no report: torch.compile captures graphs at the first call, and none of some models.
+    Raise GraphError if there is no report, because the model was not called yet or torch.compile captured no graph.
     """
     planned = _latest[0].reports if _latest else []
     if not planned:

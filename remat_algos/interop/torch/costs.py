@@ -1,4 +1,4 @@
-"""Costs of operators, from counts of FLOPs and bytes or from timing each operator."""
+"""Costs of operators, computed from their FLOPs and bytes or measured by timing each operator."""
 
 import statistics
 import time
@@ -46,10 +46,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an operator with everything that determines its cost, but without references to tensors."""
+    """A call of an operator, with all that determines its cost but without references to tensors."""
 
     operator: Any
-    arguments: tuple[Any, Any, torch.device]  # positional arguments, keyword arguments, device
+    arguments: tuple[Any, Any, torch.device]  # args, kwargs, device
     flops: int
     bytes_moved: int
     size: int
@@ -76,10 +76,11 @@ class Call:
 def price(
     calls: list[Call | None], cost: Cost, workspace: bool, device: AnyDevice | None = None
 ) -> tuple[Int64, Int64, str]:
-    """Compute and workspace of each call, and the unit of compute; None, a node without an operator, costs nothing.
+    """Return the compute and the workspace of each call, and the unit of compute.
 
-    "profile", as cost or device, means the median time of three runs, in ns. With `workspace`, each kind of call runs
-    once to measure its bytes in addition to its results.
+    None stands for a node without an operator and costs nothing. "profile", as cost or as device, means the median time
+    of three runs in ns. With `workspace`, calls are also run to measure the bytes that they allocate in addition to
+    their results.
     """
     if device == PROFILE:
         cost, device = PROFILE, None
@@ -96,7 +97,7 @@ def price(
 
 
 def check_times(cost: Cost, device: AnyDevice | None) -> None:
-    """Raise ValueError if costs are not times of a known device, which a link needs."""
+    """Raise ValueError unless costs are times on a known device, as a link requires."""
     if device is None and isinstance(cost, str) and cost != PROFILE:
         raise ArgumentError(
             'a link needs costs that are times on your device, but cost "{cost}" without a device is not; give device= '
@@ -106,7 +107,7 @@ def check_times(cost: Cost, device: AnyDevice | None) -> None:
 
 
 def probe(call: Call) -> tuple[int, int]:
-    """Measure a call on tensors of the same shapes: ns, and bytes in addition to the results; equal calls run once."""
+    """Return the time of a call in ns and the bytes it allocates in addition to its results, measured once per kind."""
     if not isinstance(call.operator, Operator):
         return 0, 0
     signature = str(call.operator), repr(call.arguments)
@@ -126,7 +127,7 @@ def probe(call: Call) -> tuple[int, int]:
 
 
 def _numbers(argument: Any) -> Any:
-    """Replace layouts by tensors with elements between 0 and 1; integers are 0, which is always a valid index."""
+    """Replace layouts by tensors. Elements are random between 0 and 1; integers are 0, which is a valid index."""
     if isinstance(argument, tuple | list):
         return type(argument)(map(_numbers, argument))
     if isinstance(argument, Mapping):
@@ -138,12 +139,12 @@ def _numbers(argument: Any) -> Any:
     stored = torch.zeros(n_stored, dtype=argument.dtype, device=argument.device)
     if argument.dtype.is_floating_point:
         stored.uniform_()
-    # Filled before this view, because several of its elements may share a location.
+    # The storage is filled before this view is created, because elements of the view may overlap.
     return stored.as_strided(argument.shape, argument.stride)
 
 
 def _run(call: Callable[[], Any], device: torch.device) -> tuple[int, int]:
-    """Median time in ns of three calls after a warm-up, and the bytes of one call in addition to its results."""
+    """Return the median time of three calls in ns, after a warm-up, and the bytes beyond the results of one call."""
     call()
     times = []
     for _ in range(3):

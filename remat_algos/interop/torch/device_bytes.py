@@ -9,25 +9,25 @@ from remat_algos.zoo.optimizers import OPTIMIZERS
 
 
 def byte_limit(amount: Amount) -> int:
-    """Convert an amount to bytes; it must not be a share."""
+    """Convert an amount to bytes; the amount must not be relative."""
     limit = Budget(device=amount).memory_limit(0, 0)
     assert limit is not None
     return limit
 
 
 def gradient_bytes(graph: ComputationGraph) -> int:
-    """Bytes of the backward part's results."""
+    """Return the bytes of the backward part's results."""
     return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())
 
 
 def kept_bytes(graph: ComputationGraph, optimizer: str | None, accumulate: bool = False) -> int:
-    """Bytes of an optimizer's states and of accumulated gradients."""
+    """Return the bytes of an optimizer's states and of accumulated gradients."""
     n_copies = accumulate + (0 if optimizer is None else len(OPTIMIZERS[optimizer].states))
     return n_copies * gradient_bytes(graph)
 
 
 def check_reserved(budget: Any, optimizer: str | None, accumulate: bool, reserve: Amount) -> None:
-    """Raise an error if the optimizer is unknown, or if options of a device budget do not fit the budget."""
+    """Raise an error if the optimizer is unknown, or if `accumulate` or `reserve` is invalid for this budget."""
     if optimizer is not None and optimizer not in OPTIMIZERS:
         raise ArgumentError(
             "optimizer is {optimizer!r}; give one of {optimizers!l}, or reserve",

@@ -1,4 +1,4 @@
-"""Capture of an eager training step without a compiler: operators, storages, and when PyTorch frees them."""
+"""Capture of an eager training step without a compiler: its operators and storages, and the lives of storages."""
 
 import contextlib
 import re
@@ -40,10 +40,10 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import ROLES, Labels, Resident
 from remat_algos.plan.blocks import KEEP, Blocks, Holds, block_signature
 
-# Operators for which oneDNN allocates memory on the CPU that PyTorch does not report.
+# For these operators oneDNN allocates memory on the CPU, which PyTorch does not report.
 ONEDNN = re.compile("convolution|mkldnn|bfloat16|float16")
-FREE = (torch.ops.prim.device.default,)  # read only attributes
-# Namespaces of operators that are never recomputed: a process that did so alone would wait for the others.
+FREE = (torch.ops.prim.device.default,)  # attributes only, no elements
+# Namespaces of operators that are never recomputed: a process that recomputed one alone would wait for the others.
 COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
@@ -51,27 +51,27 @@ FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 
 @dataclass(slots=True, eq=False)
 class _Storage:
-    """The bytes of a resident or of a value; a value written in place has none of its own."""
+    """The storage of a resident or a value; a value that is written in place has 0 bytes of its own."""
 
     size: int
     row: int = -1  # node; -1 for a resident
     name: str = ""
     role: str = ""  # of a resident
-    # Storage that this value overwrites, and the last value that overwrites this storage.
+    # `base` is the storage that this value overwrites; `version` is the last value that overwrites this storage.
     base: "_Storage | None" = None
     version: "_Storage | None" = None
-    # Id of the storage from the forward part, while that exists.
+    # Id of PyTorch's storage while it exists, if the forward part created it; else 0.
     key: int = 0
     viewed: bool = False
-    # Last node during which a tensor in it is alive that autograd did not save.
+    # Last node during which a tensor in this storage is alive, not counting tensors that autograd saved.
     live_until: int = -1
-    # For each block, the last nodes during which tensors that autograd saved there are alive: see `Holds.saved`.
+    # For each block, the last nodes during which the tensors that autograd saved in it are alive: see `Holds.saved`.
     saved: "dict[_Block | None, list[int]]" = field(default_factory=dict)
     number: Any = None  # assumed value, or None
 
     @property
     def latest(self) -> "list[_Storage]":
-        """Values that a read of this storage reads: itself, unless a resident, and the last one written in place."""
+        """Values that an operator reads in this storage: the original one, and the last one written in place."""
         return [each for each in (None if self.role else self, self.version) if each is not None]
 
 
@@ -83,7 +83,7 @@ class _Block:
     calls: int = 0
     counts: Counter = field(default_factory=Counter)
     inputs: list[_Storage] = field(default_factory=list)
-    arguments: dict[_Storage, list[str]] = field(default_factory=dict)  # names in each input
+    arguments: dict[_Storage, list[str]] = field(default_factory=dict)  # names per input
     results: set[_Storage] = field(default_factory=set)
     constants: set[_Storage] = field(default_factory=set)  # tensors created from numbers
     rerun_end: int = 0
@@ -124,10 +124,10 @@ class _Handle:
 
 
 class _Recorder(DispatchMode):
-    """Records table rows of a step's graph while its operators run on fake tensors.
+    """Records the table rows of a step's graph while its operators run on fake tensors.
 
-    PyTorch adds gradients in place if nothing else refers to the first one, but under a dispatch mode out of place. So
-    a sum counts as in place if the first gradient is freed right after it.
+    PyTorch adds a gradient to an earlier one in place if nothing else refers to the earlier one. Under a dispatch mode
+    it adds out of place, so a sum is recorded as in place if the earlier gradient is freed right after the addition.
     """
 
     def __init__(self, step: FakeStep, paths: Mapping[nn.Module, str], blocks: Sequence[str]) -> None:
@@ -135,25 +135,25 @@ class _Recorder(DispatchMode):
         self.step = step
         self.rows: list[_OperatorRow] = []
         self.residents: list[_Storage] = []
-        self.storages: dict[int, _Storage] = {}  # by id
+        self.storages: dict[int, _Storage] = {}  # key: id
         self.handles: weakref.WeakSet[_Handle] = weakref.WeakSet()
-        # Weak references to the last results: their autograd nodes exist only after this dispatch.
+        # Weak references to the last results, whose autograd nodes are created only after the dispatch.
         self.last: list[Any] = []
-        # Ids of the storages of a first gradient and of the sum that was just computed from it.
+        # Right after an addition of gradients: ids of the storages of the earlier gradient and of the sum.
         self.sum: tuple[int, int] | None = None
         self.quiet = self.backward = False
-        # Forward row of the running autograd node; without one the engine is adding gradients.
+        # Forward row whose autograd node is running; NO_OWNER while the engine adds gradients.
         self.owner = NO_OWNER
         self.paths, self.outer = paths, [""]
         # A rerun does not update the statistics of these modules.
         self.norms = {path for module, path in paths.items() if isinstance(module, NORMS)}
         self.blocks = {path: _Block(path) for path in blocks}
         self.block: _Block | None = None
-        self.attributes: Attributes | None = None  # before the block's call
+        self.attributes: Attributes | None = None  # before the call
         self.generators = python_generators()
         self.swapped = {*step.fakes, *map(id, step.fakes.values())}
         self.assumed = False  # an assumed number was read
-        # Nodes whose gradient triggers a rerun of the model's own checkpoints.
+        # Forward rows whose gradients trigger reruns of the model's own checkpoints.
         self.reruns: set[int] = set()
         self.names = {id(fake): name for name, fake in reversed(step.parameters.items())}
         for fake in step.fakes.values():
@@ -166,12 +166,12 @@ class _Recorder(DispatchMode):
         if id(storage) not in self.storages:
             self.storages[id(storage)] = _Storage(self._bytes(int(storage.nbytes())), name=name, role=role)
             self.residents.append(self.storages[id(storage)])
-            # Forget it when freed, since another storage can then get its id.
+            # Remove a freed storage, because another one can then get its id.
             weakref.finalize(storage, self.storages.pop, id(storage), None)
         return self.storages[id(storage)]
 
     def storage_of(self, tensor: torch.Tensor) -> _Storage:
-        """Return the storage of a tensor; an unknown one, created outside of the step, becomes a resident."""
+        """Return the storage of a tensor; a storage that was created outside of the step becomes a resident."""
         stored = self.storages.get(id(tensor.untyped_storage()))
         return self._add_resident(tensor, f"constant_{len(self.residents)}", "state") if stored is None else stored
 
@@ -184,7 +184,7 @@ class _Recorder(DispatchMode):
         weakref.finalize(storage, self._freed, id(storage))
 
     def _freed(self, key: int) -> None:
-        """Record the last node during which a storage is alive; if it is the first term of a sum, this was in place."""
+        """Record that a storage is freed; if it is the first term of the latest sum, that sum was in place."""
         stored = self.storages.pop(key, None)
         if stored is None or stored.role:
             return
@@ -198,7 +198,7 @@ class _Recorder(DispatchMode):
         stored.live_until = max(stored.live_until, len(self.rows) - 1)
 
     def close(self) -> None:
-        """Record everything that is live at the end of the step."""
+        """Record that all remaining storages are live until the end of the step."""
         self.sum = None
         for stored in self.storages.values():
             stored.live_until = len(self.rows) - 1
@@ -221,7 +221,8 @@ class _Recorder(DispatchMode):
         inputs = {id(each.untyped_storage()) for each in tensors((args, kwargs))}
         views = [each for each in results if id(each.untyped_storage()) in inputs]
         if writes_into_arguments(operator):
-            # PyTorch would run operators to create the autograd node of a view whose base was written.
+            # `_attach` must not read `grad_fn` of a view whose base was written, because PyTorch would run operators to
+            # create it.
             if any(self.storage_of(each).viewed for each in results):
                 return result
         else:
@@ -231,7 +232,7 @@ class _Recorder(DispatchMode):
         return result
 
     def _result_of(self, operator: Any, args: Any, kwargs: Any) -> Any:
-        """Run an operator on fake tensors, or on real ones if all arguments are small and independent of parameters."""
+        """Run an operator on fake tensors, or on real ones if its arguments are small and independent of parameters."""
         arguments = list(tensors((args, kwargs)))
         real = [each for each in arguments if not isinstance(each, FakeTensor)]
         written = _written(operator, args, kwargs)
@@ -260,7 +261,7 @@ class _Recorder(DispatchMode):
     def _fake_result(self, operator: Any, args: Any, kwargs: Any) -> Any:
         empty = self.step.empty
         if str(operator) == "aten._ctc_loss.Tensor" and not isinstance(args[3], FakeTensor):
-            # Fake tensors have no kernel for this operator: its second shape depends on the target lengths.
+            # There is no fake kernel for this operator, because the shape of its second result depends on elements.
             with without_modes():
                 longest = max(args[3].tolist(), default=0)
             batch = args[0].shape[1:-1]
@@ -272,13 +273,13 @@ class _Recorder(DispatchMode):
         if self.step.on is not None and kwargs.get("device") == torch.device("cpu"):
             kwargs["device"] = self.step.on
         if str(operator) == "aten._grouped_mm.default" and args[0].dtype != torch.bfloat16:
-            # The fake kernel accepts only bfloat16, the real one other types too.
+            # The fake kernel accepts only bfloat16; the real kernel accepts other types too.
             halves = (empty(each.shape, each.stride(), torch.bfloat16, each.device) for each in args[:2])
             result = operator(*halves, *args[2:], **kwargs)
             return empty(result.shape, result.stride(), args[0].dtype, result.device)
         result = operator(*args, **kwargs)
         if operator is torch.ops.aten.mkldnn_rnn_layer.default:
-            # The gradient's workspace is measured with this result, so it needs its real size.
+            # This result is an argument when the gradient's workspace is measured, so it needs its real size.
             *results, workspace = result
             return *results, self._contiguous(stored_bytes(operator, args, kwargs, result)[-1:], workspace)
         return result
@@ -288,7 +289,7 @@ class _Recorder(DispatchMode):
         return self.step.empty(shape, stride, like.dtype, like.device)
 
     def _twin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor if it is fake, else a fake tensor like it."""
+        """Return a fake tensor unchanged, or a fake copy of a real tensor."""
         if isinstance(tensor, FakeTensor):
             return tensor
         twin = self.step.empty(tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
@@ -296,7 +297,7 @@ class _Recorder(DispatchMode):
         return twin
 
     def _record(self, operator: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Add a row if an operator stores or writes something."""
+        """Add a row for an operator, unless it stores and writes nothing."""
         self.sum = None
         block = None if self.backward else self.block
         cached = is_cached_cast(operator, args)
@@ -358,7 +359,7 @@ class _Recorder(DispatchMode):
             self.sum = id(args[0].untyped_storage()), next(iter(new))
 
     def _check_saved(self, arguments: Sequence[torch.Tensor]) -> None:
-        """Refuse a block if a gradient reads a value of it that autograd did not save, or reruns a checkpoint."""
+        """Refuse a block if a gradient reads one of its unsaved values, or if it already contains a checkpoint."""
         for each in arguments:
             key = id(each.untyped_storage())
             stored = self.storages[key]
@@ -372,7 +373,7 @@ class _Recorder(DispatchMode):
                 owner.refuse("it already contains a checkpoint: switch that off to plan it")
 
     def _check_written(self, block: _Block, written: Sequence[torch.Tensor]) -> None:
-        """Refuse a block that writes into a tensor from outside the block, except counters of batch norms."""
+        """Refuse a block that writes into a tensor from outside, except into the counter of a batch norm."""
         for tensor in written:
             place = self.storage_of(tensor)
             if place.role:
@@ -393,7 +394,7 @@ class _Recorder(DispatchMode):
         self.backward = True
 
     def _attach(self) -> None:
-        """Hook the autograd node of the last results, so that rows of its backward get their owner."""
+        """Set hooks on the autograd node of the last results, so that the rows of its gradient get their owner."""
         for each in () if self.backward else self.last:
             tensor = each()
             node = None if tensor is None else tensor.grad_fn
@@ -432,7 +433,7 @@ class _Recorder(DispatchMode):
             tensor = self.step.empty(layout.shape, layout.stride, layout.dtype, layout.device)
         finally:
             self.quiet = quiet
-        # Autograd, not Python, keeps an unpacked tensor alive.
+        # Autograd keeps an unpacked tensor alive, so Python's references do not show when it is freed.
         storage = tensor.untyped_storage()
         self.storages[id(storage)] = handle.storage
         weakref.finalize(storage, self.storages.pop, id(storage), None)
@@ -442,7 +443,7 @@ class _Recorder(DispatchMode):
         return tensor
 
     def _release(self, stored: _Storage, block: _Block | None, count: int) -> None:
-        """Record the last node of a saved tensor's life; with a count of 2, also of its life if the block is rerun."""
+        """Record the last node of a saved tensor's life; if `count` is 2, also for the case that the block is rerun."""
         last = len(self.rows) - 1
         stored.saved.setdefault(block, [-1, -1])[:count] = [last] * count
         if block is not None:
@@ -464,7 +465,7 @@ class _Recorder(DispatchMode):
             block.counts.clear()
 
     def enter_block(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Record the inputs that a checkpoint of a block would keep."""
+        """Record the inputs of a block, which a checkpoint would keep."""
         block = self.blocks[self.paths[module]]
         if self.block is block:
             self.attributes = Attributes(module, [*args, *kwargs.values()], self.swapped)
@@ -477,7 +478,7 @@ class _Recorder(DispatchMode):
         path = self.paths.get(module)
         if path is None or path not in self.outer:
             return
-        # Calls that ended in an exception are still on the stack.
+        # Remove calls that ended in an exception too: they are still on the stack.
         while self.outer.pop() != path:
             pass
         block = self.block
@@ -490,12 +491,12 @@ class _Recorder(DispatchMode):
 
 
 def is_cached_cast(operator: Any, args: Any) -> bool:
-    """True for the cast of a parameter: autocast's cache may have it when a block is recomputed."""
+    """Return True for the cast of a parameter, which autocast's cache may contain when a block is recomputed."""
     return operator is torch.ops.aten._to_copy.default and args[0].is_leaf and args[0].requires_grad
 
 
 def _written(operator: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """Return the arguments into which an operator writes, by its schema."""
+    """Return the arguments into which an operator writes according to its schema."""
     if not writes_into_arguments(operator):
         return []
     named = arguments_by_name(operator, args, kwargs)
@@ -504,7 +505,7 @@ def _written(operator: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
 
 
 def _updates_state(operator: Any, args: Any, kwargs: Any) -> bool:
-    """True for normalization in training: it writes running statistics, although its schema does not say so."""
+    """Return True for normalization in training, which writes running statistics although its schema hides it."""
     named = arguments_by_name(operator, args, kwargs)
     if named.get("running_mean") is None or "save_mean" in named:
         return False
@@ -512,7 +513,7 @@ def _updates_state(operator: Any, args: Any, kwargs: Any) -> bool:
 
 
 def draws(operator: Any, args: Any, kwargs: Any) -> bool:
-    """True if an operator draws from a generator; attention and dropout only do with a positive probability."""
+    """Return True if an operator draws from a generator; attention and dropout do so if their probability is not 0."""
     if torch.Tag.nondeterministic_seeded not in getattr(operator, "tags", ()):
         return False
     named = arguments_by_name(operator, args, kwargs)
@@ -524,12 +525,13 @@ class EagerCapture:
     """One training step as eager PyTorch runs it.
 
     `graph` has one node for each operator that stores or writes something; a view is part of its base, and a node that
-    writes in place has a value of 0 bytes. For each node, `overloads` has its operator ("aten.mm.default"), `paths` the
-    path of the module that calls it (a gradient has that of its forward node), and `counts`, int32, the number of
-    earlier calls of the overload in the same call of the block. `holds` describes how long PyTorch keeps values alive.
-    For each block, `arguments` has the names of the arguments that share the storage of each input value. The model
-    itself has `checkpoints` checkpoints; each stashes `state` bytes of generator state, 0 on a GPU. `notes` are
-    assumptions behind the figures, as sentences.
+    writes in place has a value of 0 bytes. Each node has an entry in three sequences. `overloads`: its operator, such
+    as "aten.mm.default". `paths`: the path of the module that calls it, or that calls the forward node of a gradient.
+    `counts` (int32): the number of earlier calls of the overload in the same call of the block. `holds` describes how
+    long PyTorch keeps values alive. `arguments` contains, for each block, a mapping from input values to the names of
+    arguments that share their storage. `checkpoints` is the number of checkpoints in the model itself. `state` is the
+    number of bytes of generator state that a checkpoint saves, 0 on a GPU. `notes` lists assumptions behind the
+    figures.
     """
 
     graph: ComputationGraph
@@ -544,7 +546,7 @@ class EagerCapture:
     notes: tuple[str, ...]
 
     def stashed(self, treatments: Sequence[Any]) -> int:
-        """Bytes of generator states: one that each checkpoint stashes, and one during a rerun."""
+        """Return the bytes of generator states: each checkpoint saves one, and a rerun saves the current one."""
         count = self.checkpoints + sum(each.decision != KEEP for each in treatments)
         return (count + 1) * self.state if count else 0
 
@@ -567,10 +569,10 @@ def capture_step(
 ) -> EagerCapture:
     """Capture a training step, forward and backward, on fake tensors; nothing is computed or allocated.
 
-    The arguments are those of `plan_checkpoints`. The capture is for the model's current mode, and for contexts around
-    this call such as autocast. Attributes of the model's modules are restored afterwards; changes that hooks make
-    elsewhere are not. GraphError if the result is not a loss, a parameter would get no gradient, or the model reads
-    elements of a tensor.
+    The arguments are those of `plan_checkpoints`. The capture is valid for the model's current mode and for the
+    contexts around this call, such as autocast. Attributes of the model's modules are restored afterwards; changes that
+    hooks make elsewhere are not. Raise GraphError if the result is not a loss, a parameter would get no gradient, or
+    the model reads elements of a tensor.
     """
     paths = {module: name for name, module in model.named_modules()}
     chosen = _chosen(model, blocks)
@@ -616,7 +618,7 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
 
 @contextlib.contextmanager
 def _without_kernels() -> Iterator[list[str]]:
-    """Collect the operators about which PyTorch warns that they have no gradient; other warnings pass."""
+    """Collect the operators for which PyTorch warns that they have no gradient; issue other warnings again."""
     operators: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -640,7 +642,7 @@ def no_gradient(operator: str, names: Sequence[str]) -> GraphError:
 
 
 def _check_gradients(recorder: _Recorder, loss: torch.Tensor, operators: Sequence[str]) -> None:
-    """Raise GraphError for parameters without a gradient, unless the model detaches or its own function has none."""
+    """Raise GraphError for parameters that get no gradient because PyTorch lacks the gradient of an operator."""
     trained = [each for each in recorder.step.fakes.values() if each.requires_grad]
     lacking = {id(each): recorder.names.get(id(each), "an input") for each in trained if each.grad is None}
     names, seen, pending = set(), set(), [(loss.grad_fn, False)]
@@ -660,12 +662,12 @@ def _check_gradients(recorder: _Recorder, loss: torch.Tensor, operators: Sequenc
 def _assembled(
     recorder: _Recorder, loss: torch.Tensor, cost: Cost, device: AnyDevice | None, workspace: bool
 ) -> EagerCapture:
-    """Build the graph, the blocks and the lives of values from a recorder."""
+    """Build the graph, the blocks and the lives of values from the records of a step."""
     rows, n = recorder.rows, len(recorder.rows)
     gradients = [each.grad for each in recorder.step.fakes.values() if each.grad is not None]
     outputs = {x for each in [*gradients, loss] for x in recorder.storage_of(each).latest}
     read = {x for row in rows for x in row.reads}
-    # PyTorch also runs operators whose results nothing reads: a value of 0 bytes makes them outputs.
+    # PyTorch also runs operators whose results nothing reads. An output of 0 bytes keeps such a row in every plan.
     for v, row in enumerate(rows):
         if read.isdisjoint(row.values) and outputs.isdisjoint(row.values):
             if all(x.size for x in row.values):
@@ -699,12 +701,13 @@ def _assembled(
         ),
         labels=Labels(tuple(names), ops=tuple(str(row.operator) for row in rows), compute_unit=unit),
     )
-    # Last read in the same part, forward or backward, as the value's producer.
+    # Last reader of each value in the part, forward or backward, that computes it.
     last_read = graph.producer.copy()
     for v, row in enumerate(rows):
         last_read[[number[x] for x in row.reads if forward[v] == forward[x.row]]] = v
     live_until = np.minimum([x.live_until for x in values], n - 1)
-    # A rerun of a block keeps values alive as long as the forward did, even if their last reader is not rerun.
+    # A rerun of a block keeps its values alive until the same operator as the forward part did, even if their last
+    # reader is not rerun.
     inside = np.array([row.block is not None for row in rows])[graph.producer]
     live_until = np.where(((live_until > last_read) | inside) & ~graph.output, live_until, -1)
     blocks = _blocks(rows, graph, number)
@@ -740,7 +743,7 @@ def _notes(recorder: _Recorder, workspace: bool) -> Iterator[str]:
 
 
 def _names(rows: Sequence[_OperatorRow]) -> tuple[list[str], list[str]]:
-    """Return the names and the module paths of the nodes; a gradient has the module of its forward node."""
+    """Return the names and the module paths of the nodes; a gradient has the path of its forward node."""
     used: Counter[str] = Counter()
     names, paths = [], []
     for row in rows:
@@ -753,7 +756,7 @@ def _names(rows: Sequence[_OperatorRow]) -> tuple[list[str], list[str]]:
 
 
 def _blocks(rows: Sequence[_OperatorRow], graph: ComputationGraph, number: Mapping[_Storage, int]) -> Blocks:
-    """Return the blocks in the order in which they ran, with the reasons why some cannot be checkpointed."""
+    """Return the blocks in the order in which they ran, and why some cannot be checkpointed."""
     ran: dict[_Block, list[int]] = {}
     for v, row in enumerate(rows):
         if row.block is not None:
@@ -795,5 +798,5 @@ def _blocks(rows: Sequence[_OperatorRow], graph: ComputationGraph, number: Mappi
 
 
 def _is_fixed(row: _OperatorRow) -> bool:
-    """True if no policy can save a node's outputs: written in place, overwritten, or cached by autocast."""
+    """Return True if no policy can save a node's outputs: they are written in place, overwritten, or cached casts."""
     return row.cached or any(x.base is not None or x.version is not None for x in row.values)

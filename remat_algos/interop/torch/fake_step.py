@@ -23,7 +23,7 @@ from remat_algos.interop import tuning
 from remat_algos.interop.torch.stable_names import DATA_DEPENDENT, FakeTensorMode, without_modes
 from remat_algos.interop.torch.storages import mapped, tensors
 
-PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # types without containers
+PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # contain no other objects
 
 
 def python_generators() -> bytes:
@@ -34,20 +34,21 @@ def python_generators() -> bytes:
 class Attributes:
     """Snapshot of the objects to which a module's attributes refer, including submodules, containers and generators.
 
-    `arguments` of a call are searched too, in objects of any class. `swapped` has the ids of the model's tensors and of
-    the fakes that replace them; swapping these is no change (`nn.RNNBase` keeps lists of them).
+    The snapshot includes `arguments` of a call and the contents of their objects. `swapped` contains the ids of the
+    model's tensors and of the fake tensors that replace them; a replacement of one by the other is not a change
+    (`nn.RNNBase` has lists of its parameters).
     """
 
     def __init__(self, module: nn.Module, arguments: Any = (), swapped: Set[int] = frozenset()) -> None:
         self.swapped, self.generators = swapped, python_generators()
-        # Containers and shallow copies of them, by id: those of the module, then those of the arguments.
+        # Key: id; entry: container and shallow copy. Containers of the module come first, then those of arguments.
         self.before: dict[int, tuple[Any, Any]] = {}
         self.add([module], nn.Module)
         self.own = len(self.before)
         self.add(arguments, object)
 
     def add(self, entries: Sequence[Any], kind: type) -> None:
-        """Record containers recursively, and the attributes of contained objects of a class."""
+        """Record containers recursively, and the attributes of contained objects that are instances of `kind`."""
         pending = [*entries]
         while pending:
             each = pending.pop()
@@ -68,7 +69,7 @@ class Attributes:
                 yield each, before, now
 
     def change(self) -> str:
-        """Return the reason why a module cannot be recomputed: a change by its call; "" if there is none."""
+        """Return the change by a module's call that makes recomputation impossible, as a sentence; "" without one."""
         if self.generators != python_generators():
             return "it draws from Python's or NumPy's generator, whose state PyTorch's checkpoints do not restore"
         in_arguments = {id(each) for each, _ in [*self.before.values()][self.own :]}
@@ -122,7 +123,7 @@ def _ids(entries: Any) -> list[int]:
 
 
 def assumed(operator: Any, args: Any, kwargs: Any, known: Sequence[Any]) -> Any:
-    """Return the element of a constant result, assuming finite elements and random numbers of 0.5; None if unknown."""
+    """Return the value of all elements of a result, assuming finite elements and random numbers of 0.5; else None."""
     name = operator.overloadpacket.__name__
     if name in ("isnan", "isinf", "isposinf", "isneginf"):
         return False
@@ -141,7 +142,7 @@ def assumed(operator: Any, args: Any, kwargs: Any, known: Sequence[Any]) -> Any:
 
 
 class _AttentionKernels(TorchFunctionMode):
-    """Selects the attention kernel that a GPU would use, on a build of PyTorch without CUDA."""
+    """Mode for PyTorch without CUDA that selects the attention kernel which a GPU would use."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -154,7 +155,7 @@ def _attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """Run flash attention for half precision without a mask, else the memory-efficient kernel."""
+    """Run the flash attention kernel for half precision without a mask, else the memory-efficient kernel."""
     if enable_gqa and key.shape[-3] != query.shape[-3]:
         key, value = (each.repeat_interleave(query.shape[-3] // each.shape[-3], -3) for each in (key, value))
     half = query.dtype in (torch.float16, torch.bfloat16)
@@ -177,8 +178,9 @@ def _attention(
 class FakeStep:
     """A model with fake parameters and inputs, ready to run one step.
 
-    `fakes` maps the id of a tensor of the model to its fake, `parameters` the name of a parameter or buffer; a shared
-    tensor has several names. `overwritten` has the real tensors into which the step wrote, and copies from before.
+    `fakes` maps ids of the model's tensors to fake tensors, and `parameters` maps names of parameters and buffers to
+    fake tensors; a shared tensor has several names. `overwritten` lists the real tensors into which the step wrote,
+    each with a copy of its earlier elements.
     """
 
     def __init__(self, model: nn.Module, inputs: Any, keywords: Any, on: torch.device | None, mode: Any) -> None:
@@ -198,10 +200,10 @@ class FakeStep:
         args, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), dict(keywords or {}))
         self.args, self.keywords = mapped(self.fake, args), mapped(self.fake, keywords)
         devices = [each.device for each in self.fakes.values()] if on is None else [on]
-        self.on_gpu = any(device.type == "cuda" for device in devices)  # CUDA's allocator rounds the bytes
+        self.on_gpu = any(device.type == "cuda" for device in devices)  # CUDA's allocator rounds bytes
 
     def fake(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the fake of a tensor of the model; a small tensor of integers gets a real copy instead."""
+        """Return the fake tensor for a tensor of the model; for a small tensor of integers, return a real copy."""
         if id(tensor) not in self.fakes and _is_known(tensor):
             self.fakes[id(tensor)] = tensor.detach().clone()
         elif id(tensor) not in self.fakes:
@@ -217,7 +219,7 @@ class FakeStep:
         return torch.empty_strided(shape, stride, dtype=dtype, device=self.on or place(device))
 
     def run(self, loss: Any, start_backward: Callable[[], None]) -> torch.Tensor:
-        """Run forward and, since checkpoints read the parameters again, backward inside `functional_call`."""
+        """Run forward and backward; checkpoints read parameters again, so backward is inside `functional_call` too."""
 
         class Whole(nn.Module):
             def __init__(self, model: nn.Module) -> None:
@@ -238,7 +240,7 @@ class FakeStep:
 
 @contextlib.contextmanager
 def _outside_autocast() -> Iterator[None]:
-    """Leave autocast and empty its cache for the backward part: trainers use autocast for the forward part only."""
+    """Disable autocast and empty its cache for the backward part, because trainers use it in the forward part only."""
     torch.clear_autocast_cache()
     enabled = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
     with contextlib.ExitStack() as stack:
@@ -255,7 +257,7 @@ def _outside_autocast() -> Iterator[None]:
 
 
 def _checked(result: Any, loss: Any) -> torch.Tensor:
-    """Return the loss in a model's result."""
+    """Return the loss in a model's result; raise GraphError if there is none or it needs no gradient."""
     if callable(loss):
         scalar = loss(result)
     else:
@@ -273,20 +275,20 @@ def _checked(result: Any, loss: Any) -> torch.Tensor:
 
 
 def _is_known(tensor: torch.Tensor) -> bool:
-    """True for a small tensor of integers: a model may read its elements to choose operators."""
+    """Return True for a small tensor of integers, whose elements a model may read to choose operators."""
     small = tensor.device.type == "cpu" and tensor.numel() <= tuning.KNOWN_ELEMENTS
     return small and not (tensor.is_floating_point() or tensor.is_complex())
 
 
 def place(device: torch.device) -> torch.device:
-    """Return the device of fake tensors: the CPU if this PyTorch has no autograd for the requested device."""
+    """Return the device for fake tensors; it is the CPU if this PyTorch has no autograd for the requested device."""
     if device.type == "meta" or (device.type == "cuda" and not torch.cuda.is_available()):
         return torch.device("cpu")
     return device
 
 
 def _device(on: torch.device | str) -> torch.device:
-    """Return a device for which PyTorch has gradients of fake tensors; with any other device it would abort."""
+    """Return the device `on`; raise ArgumentError for a device on which PyTorch's autograd would abort the process."""
     with contextlib.suppress(RuntimeError):
         if torch.device(on).type in ("cpu", "cuda", "meta") or torch.get_device_module(on).is_available():
             return torch.device(on)
@@ -295,7 +297,7 @@ def _device(on: torch.device | str) -> torch.device:
 
 @contextlib.contextmanager
 def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | str | None) -> Iterator[FakeStep]:
-    """Run a step on fake tensors and restore the model; the garbage collector is off, so that lives are exact."""
+    """Yield a step on fake tensors and restore the model afterwards; garbage collection is off, so lives are exact."""
     on = None if on is None else _device(on)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     emulated = (
@@ -310,7 +312,7 @@ def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | s
         with mode, emulated:
             yield step
     except (*DATA_DEPENDENT, RuntimeError) as error:
-        if isinstance(error, DATA_DEPENDENT) or "tensor subclasses" in str(error):  # of Tensor.numpy()
+        if isinstance(error, DATA_DEPENDENT) or "tensor subclasses" in str(error):  # by Tensor.numpy()
             raise _reads_numbers(error) from error
         if "support saved tensor hooks" in str(error):
             raise GraphError(

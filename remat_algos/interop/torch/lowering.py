@@ -1,4 +1,4 @@
-"""Lowering of a schedule to FX modules: every run and copy is a call, and views are recreated from their bases."""
+"""Lowering of a schedule to FX modules: each run or copy becomes a call, and views are recreated from their bases."""
 
 import operator
 from collections.abc import Iterable, Mapping
@@ -73,35 +73,38 @@ def _checked(captured: Captured, schedule: Any) -> tuple[fx.GraphModule, Simulat
 
 
 class _Lowering:
-    """Copies operators of a joint graph into a module, once per run; `copies` has the copy of each result and run."""
+    """Copies operators of a joint graph into a module, once per run.
+
+    The keys of `copies` are (FX node, instances that store its result).
+    """
 
     def __init__(self, captured: Captured, simulation: Simulation, earlier: "_Lowering | None" = None) -> None:
         self.captured = captured
         self.graph = fx.Graph()
         self.earlier = earlier
         self.copies: dict[tuple[fx.Node, tuple[int, ...]], fx.Node] = {}
-        # Inputs of the backward module, and their sources in the forward module.
+        # Inputs of the backward module, each with its source in the forward module.
         self.received: list[tuple[fx.Node, fx.Node]] = []
         self.runs = simulation.runs
         self.parts = {part for parts in captured.tensors for part in parts}
         self.ran: set[fx.Node] = set() if earlier is None else earlier.ran
-        self.pinned: dict[int, int] = {} if earlier is None else earlier.pinned  # first runs
+        self.pinned: dict[int, int] = {} if earlier is None else earlier.pinned  # value -> first instance
         self.node_of = {each: v for v, each in enumerate(captured.operators)}
-        self.value: list[int] = simulation.lifetimes.value.tolist()  # by instance
-        # Host tensors of each value, and the instance that was copied to them.
+        self.value: list[int] = simulation.lifetimes.value.tolist()  # instance -> value
+        # `hosts` has the host tensors of each value, `stored` the instance that was copied to them.
         self.hosts: dict[int, list[fx.Node]] = {}
         self.stored: dict[int, int] = {} if earlier is None else earlier.stored
         self.arriving: set[int] = set()  # loaded, not read yet
 
     def copy_inputs(self, inputs: Iterable[fx.Node], boundary: Step) -> None:
-        """Copy inputs of the joint graph; the boundary's instances are the gradients of the outputs."""
+        """Copy inputs of the joint graph; `boundary` is the step whose instances are the gradients of the outputs."""
         arriving = dict(zip(self.captured.graph.values(boundary.node), boundary.makes, strict=True))
         for node in inputs:
             stored = tuple(arriving[x] for x in self.captured.bases[node])
             self.copies[node, stored] = self.graph.node_copy(node)
 
     def run(self, step: Step) -> None:
-        """Add the loads of a step, its operator with the items of its tuple, its stores, and waits for its frees."""
+        """Add the calls of a step: loads, the operator with the items of its tuple, stores, and waits before frees."""
         for i in step.loads:
             self._load(i)
         self._run(step)
@@ -111,7 +114,7 @@ class _Lowering:
             self._free(i)
 
     def wait_for_loads(self) -> None:
-        """Wait for loads that only the backward module reads: if it never runs, their memory is freed here."""
+        """Add waits for all loads not read yet: if the backward module never runs, this module frees their memory."""
         for i in sorted(self.arriving):
             self._arrive(i)
 
@@ -130,17 +133,17 @@ class _Lowering:
         self.ran.add(node)
 
     def results(self, outputs: Iterable[Any]) -> list[Any]:
-        """Return copies of outputs, from the first runs of their operators; numbers and None stay unchanged."""
+        """Return the copies of outputs from the first runs of their operators; return numbers and None unchanged."""
         return [self.copy(each, self.pinned) if isinstance(each, fx.Node) else each for each in outputs]
 
     def copy(self, node: fx.Node, serving: Mapping[int, int]) -> fx.Node:
-        """Return this module's copy of a result, in the instances that serve its reads; create it if necessary."""
+        """Return this module's copy of a result, created if necessary; `serving` maps values to instances to read."""
         key = (node, tuple(serving[x] for x in self.captured.bases[node]))
         if key not in self.copies:
             computed = None if self.earlier is None else self.earlier.copies.get(key)
             if computed is not None and (node.op == "placeholder" or node in self.parts):
                 self.copies[key] = self._receive(computed)
-            # A view is recreated from its base, never saved in addition to it.
+            # A view is recreated from its base: saving the view too would not save work.
             else:
                 self.copies[key] = self.graph.node_copy(node, lambda read: self.copy(read, serving))
         if node in self.parts and key[1][0] in self.arriving:
@@ -149,7 +152,7 @@ class _Lowering:
 
     def saved(self) -> list[fx.Node]:
         """Return the values that the forward module must pass to this one, in the order of its inputs."""
-        # AOTAutograd requires unchecked tensors at the end.
+        # AOTAutograd requires unchecked tensors to come last.
         self.received.sort(key=lambda pair: UNCHECKED in pair[1].meta)
         first = self._first_input()
         for node, _ in self.received:
@@ -186,7 +189,7 @@ class _Lowering:
         parts = self.captured.tensors[x]
         self.stored[x] = i
         self.hosts[x] = hosts = []
-        # The state of a draw that is not replayed has no copy.
+        # The state read for a draw that is never replayed has no copy.
         if all(self._is_there(part, i) for part in parts):
             check_streams(parts[0].meta["val"].device)
             stored = self.graph.call_function(store, tuple(self.copy(part, {x: i}) for part in parts))
@@ -195,12 +198,12 @@ class _Lowering:
                 hosts.append(self._call({"val": on_host, STORAGES: storages(on_host)}, operator.getitem, stored, place))
 
     def _is_there(self, part: fx.Node, i: int) -> bool:
-        """True if this module, or the forward module, has computed a part of an instance."""
+        """Return True if this module or the forward module computes a part of an instance."""
         modules = (self,) if self.earlier is None else (self, self.earlier)
         return any((part, (i,)) in module.copies for module in modules)
 
     def _free(self, i: int) -> None:
-        """Wait for the copies of an instance before it is freed."""
+        """Add waits for the copies from or to an instance, before it is freed."""
         x = self.value[i]
         if i in self.arriving:
             self._arrive(i)
@@ -230,7 +233,7 @@ class _Lowering:
         """Add an input to the backward module for a value of the forward module."""
         with self.graph.inserting_before(self._first_input()):
             received = self.graph.placeholder(copy.name)
-        # The name was made unique if another node of this module already had it.
+        # FX has changed the name if another node of this module already had it.
         received.target = received.name
         received.meta = dict(copy.meta)
         self.received.append((received, copy))

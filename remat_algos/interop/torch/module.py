@@ -1,4 +1,4 @@
-"""A drop-in replacement of a model that trains within a memory budget."""
+"""A drop-in replacement for a model that trains within a memory budget."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +29,12 @@ from remat_algos.plan.plan import Plan
 from remat_algos.wording import counted, shortened
 
 SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
-"""Attributes of a module that hold its contents; `Rematerialized` shares those of the model."""
+"""Attributes with the contents of a module; `Rematerialized` shares those of the model."""
 DEVICES = ("cpu", "cuda")  # devices with autocast
 
 
 class _OfMode(NamedTuple):
-    """Compiled code of one mode, names of its parameters and buffers, and the nodes that are recomputed from inputs."""
+    """Compiled code and reports of one mode; `reread` lists inputs, each with the nodes recomputed from it."""
 
     call: Callable[..., Any]
     names: list[str]
@@ -45,9 +45,10 @@ class _OfMode(NamedTuple):
 class Rematerialized(nn.Module):
     """A planned model for inputs of fixed shapes; it shares the model's parameters, buffers and submodules.
 
-    The model is captured and planned again if the mode of a submodule, the `requires_grad` or type of a parameter, or
-    autocast has changed; changes of other attributes and hooks have no effect. Without gradients (`torch.no_grad`) the
-    model itself runs, with inputs of any shape. Copies and unpickled modules are planned at their first call.
+    The model is captured and planned again after a change of a submodule's mode, of the `requires_grad` or type of a
+    parameter, or of autocast; changes of other attributes and of hooks have no effect. Without gradients
+    (`torch.no_grad`) the model itself runs, and its inputs may have any shape. Copies and unpickled modules are planned
+    at their first call.
     """
 
     def __init__(self, model: nn.Module, request: TrainingRequest, specs: list[tuple[str, str]], check: bool) -> None:
@@ -118,7 +119,7 @@ class Rematerialized(nn.Module):
         self.original._load_from_state_dict(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model; GraphError if the inputs differ from those it was planned for."""
+        """Run the model; raise GraphError if the inputs differ from those of the plan."""
         if not torch.is_grad_enabled():
             return self.original(*args, **kwargs)
         actual = describe(args, kwargs)
@@ -138,14 +139,14 @@ class Rematerialized(nn.Module):
         return results
 
     def plan_mode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> GraphReport | None:
-        """Capture and plan the model in its current mode; return None, without a plan, if it has no gradient."""
+        """Capture and plan the model in its current mode; return the report, or None if there is no gradient."""
         partitioner, mode, last = Partitioner(self._request), _mode(self.original), self._last
         with contextlib.ExitStack() as stack:
             joint = export(stack, self.original, args, kwargs)
             constants = vars(joint.graph_module) | dict(joint.graph_module.named_buffers())
 
             def backward(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-                # PyTorch passes a deep copy; its constants would miss updates of the model's tensors.
+                # PyTorch passes a deep copy of the module, whose constants would miss updates of the model's tensors.
                 for node in module.graph.find_nodes(op="get_attr"):
                     if isinstance(constants.get(node.target), torch.Tensor):
                         setattr(module, node.target, constants[node.target])
@@ -181,7 +182,7 @@ def rematerialize(
     check: bool = True,
     **options: Any,
 ) -> Rematerialized:
-    """Return a module that trains a model within a budget, for inputs of these shapes; it shares the parameters.
+    """Return a module that trains a model within a budget, with inputs of these shapes and the model's parameters.
 
     Parameters
     ----------
@@ -193,8 +194,8 @@ def rematerialize(
     keywords : mapping, optional
         Keyword arguments of the model.
     check : bool
-        Compare one forward pass with the model's, from the same seed; buffers, inputs and PyTorch's default generators
-        are restored. On a GPU, a model with random operators is not compared.
+        Compare one forward pass with that of the model, from the same seed. Buffers, inputs and PyTorch's default
+        generators are restored. On a GPU, models with random operators are not compared.
 
     Returns
     -------
@@ -249,10 +250,10 @@ def _writes_parameter(result: Any) -> bool:
 def _check_pass(
     planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[str, Any], draws: bool, written: Sequence[str]
 ) -> None:
-    """Raise GraphError if one forward pass differs from the model's, since a capture may have missed something.
+    """Raise GraphError if one forward pass differs from that of the model, because the capture missed something.
 
-    Nothing is compared on fake tensors, nor on a GPU if operators draw: they draw other numbers there without
-    gradients. `written` names the parameters that a pass writes.
+    Passes on fake tensors are not compared. Neither are passes on a GPU with random operators, which draw other numbers
+    without gradients. `written` lists the names of the parameters that a pass writes.
     """
     model = planned.original
     present = [*model.parameters(), *model.buffers(), *tensors((args, kwargs))]
@@ -289,7 +290,7 @@ def _one_pass(
     *,
     gradients: bool,
 ) -> list[tuple[str, Any]]:
-    """Run a pass; return its results, written tensors and the CPU generator's state by name, and restore them."""
+    """Run a forward pass; return (name, value) of results, CPU generator and written tensors, and restore them."""
     slots = [(module, name) for module in model.modules() for name, each in module._buffers.items() if each is not None]
     buffers = [module._buffers[name] for module, name in slots]
     parameters = {name: model.get_parameter(name) for name in written}
@@ -335,22 +336,22 @@ def _difference_of(ours: Sequence[tuple[str, Any]], theirs: Sequence[tuple[str, 
 
 
 def _tolerance(expected: torch.Tensor) -> float:
-    """Allowed error of a result: 100 units in the last place of its largest element, 4 in half precision."""
+    """Return the allowed error of a result: 100 units in the last place of its largest element, 4 in half precision."""
     if not (expected.is_floating_point() or expected.is_complex()) or not expected.numel():
         return 0.0
     unit = torch.finfo(expected.dtype).eps
     ulps = 100 if unit < torch.finfo(torch.float16).eps else 4
     largest = torch.where(expected.isfinite(), expected, 0).abs().max().item()
-    return unit * ulps * largest * (1 if expected.device.type == "cpu" else 100)  # GPUs sum in another order
+    return unit * ulps * largest * (1 if expected.device.type == "cpu" else 100)  # GPUs sum differently
 
 
 def describe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return (name, description) of each input; equal descriptions mean that a plan fits."""
+    """Return (name, description) of each input; a plan is valid for inputs with equal descriptions."""
     return [(name, _described(leaf)) for name, leaf in _named_leaves(args, dict(sorted(kwargs.items())))]
 
 
 def _named_leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return (name, input) of the leaves of nested arguments, in the order of PyTorch's pytrees."""
+    """Return (name, object) for each leaf of nested arguments, in the order of PyTorch's pytrees."""
     leaves, _ = leaves_with_paths((tuple(args), dict(kwargs)))
     return [(_name(path[1:]), leaf) for path, leaf in leaves]
 
@@ -370,7 +371,7 @@ def _described(leaf: Any) -> str:
 
 
 def _other_inputs(actual: list[tuple[str, str]], expected: list[tuple[str, str]]) -> GraphError:
-    """Return the error for the first difference between inputs and the planned ones."""
+    """Return the error for the first difference between the actual and the planned inputs."""
     if len(actual) != len(expected):
         return GraphError(
             "the model is called with {inputs:input}, but was planned for {planned}; plan for these inputs: "

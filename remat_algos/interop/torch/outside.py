@@ -1,4 +1,4 @@
-"""Parts of a model that torch.compile does not capture, so that they run outside every plan."""
+"""Parts of a model that torch.compile does not capture and that therefore run outside every plan."""
 
 import sysconfig
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from remat_algos.errors import warn
 from remat_algos.interop.torch.private_names import Break
 from remat_algos.wording import LONGEST_PATH, listed, shortened
 
-CALLERS_NAMED = 3  # described in one warning
+CALLERS_NAMED = 3  # per warning
 warn_user = partial(warn, skipped=("torch", "contextlib"))
-"""Warn with the user's line as location, not one in PyTorch."""
+"""Warn, and name the user's line as the location instead of a line in PyTorch."""
 _TORCH, _PYTHON = str(Path(torch.__file__).parent), sysconfig.get_path("stdlib")
 _CALLED = str(Path(_TORCH, "_dynamo", "external_utils.py"))
 _PARALLEL = tuple(str(Path(_TORCH, *each)) for each in (("nn", "parallel"), ("distributed",)))
@@ -33,7 +33,7 @@ REMEDIES = {
     "Data dependent operator": "compute with the tensor, not with its element",
     "Dynamic shape operator": "use operators whose sizes do not depend on data",
 }
-"""Remedies by the beginning of PyTorch's reason; for any other reason PyTorch's own hint is used."""
+"""Remedy for each reason that begins with the key; for other reasons PyTorch's own hint is printed."""
 NO_HINT = (
     "Please report",
     "It may be possible to write",
@@ -90,7 +90,7 @@ def hooked_modules(model: Any) -> list[str]:
 
 
 def warn_of(parts: Sequence[UnplannedPart], planned: bool) -> None:
-    """Warn of parts that run outside every plan, with remedies; if there are none, that nothing was captured."""
+    """Warn about parts that run outside every plan, with remedies; without parts, warn that nothing was captured."""
     if not parts:
         warn_user(
             "remat plans nothing of the model, because torch.compile has captured nothing of its first call; enable "

@@ -1,4 +1,4 @@
-"""Planning of joint graphs: capture, solve within a budget, and split into the two modules that run the plan."""
+"""Planning of joint graphs: capture a graph, solve it within a budget, and split it into two modules for the plan."""
 
 import contextlib
 import logging
@@ -53,27 +53,30 @@ from remat_algos.search.solve import answered
 from remat_algos.wording import counted, did_you_mean
 
 Reread = Mapping[int | str, Sequence[str]]
-"""Nodes recomputed from each input; the key is its position among the arguments, or a parameter's or buffer's name."""
+"""Nodes recomputed from each input. Keys are positions of arguments, or names of parameters and buffers."""
 
 LOG = logging.getLogger(__name__)
 TODAY = "today"
-"""Budget equal to the model's peak without a plan."""
+"""Budget that equals the model's peak without a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRequest:
     """Options for planning a model; `solver`, `effort` and `link` are as for `remat_algos.solve`.
 
-    `budget`: limit of the peak, not of the values saved for the backward part. A share refers to the lowest peak found
-    for one pass, "least" means "least+0.1%", and "today" the model's peak with its own `torch.utils.checkpoint`.
-    `rng`: random operators may be recomputed with the generator's state of their first run ("replay"), or not ("once").
-    `cost`: as for `remat_algos.interop.onnx.capture`, or "profile", which times operators on this machine.
-    `device`: device for "roofline" and "occupancy", by default "A100 80GB". A link needs it, or costs that are times.
-    `workspace`: run each kind of operator once to measure its workspace.
-    `infeasible`: if no plan is within the budget, "warn" and run the plan with the lowest peak, or "raise" BudgetError.
-    `optimizer`, `accumulate`, `reserve`: what a device budget also counts: states of "sgd", "momentum", "adam" or
-    "adamw", gradients kept from earlier steps, and bytes to keep free.
-    `recurrent`: let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, which it does not by default.
+    - `budget`: limit of the peak, not of the values saved for the backward part. A percentage refers to the lowest peak
+      found for one pass, "least" means "least+0.1%", and "today" is the model's peak with its own
+      `torch.utils.checkpoint`.
+    - `rng`: "replay" recomputes random operators with the generator's state of their first run; "once" never does.
+    - `cost`: as for `remat_algos.interop.onnx.capture`, or "profile", which times operators on this machine.
+    - `device`: device for "roofline" and "occupancy", by default "A100 80GB". A link needs it unless costs are times.
+    - `workspace`: run each kind of operator once to measure its workspace.
+    - `infeasible`: if no plan is within the budget, "warn" and run the plan with the lowest peak, or "raise"
+      BudgetError.
+    - `optimizer`: "sgd", "momentum", "adam" or "adamw", whose states a device budget counts too.
+    - `accumulate`: count gradients kept from earlier steps in a device budget.
+    - `reserve`: bytes of a device budget to keep free.
+    - `recurrent`: let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, which it does not by default.
     """
 
     budget: Budget | Amount
@@ -92,7 +95,7 @@ class TrainingRequest:
 
     def __post_init__(self) -> None:
         if not self.as_today:
-            Budget.of(self.budget)  # raises an error if invalid
+            Budget.of(self.budget)  # raises if invalid
         check_choice("rng", self.rng, RNG)
         check_choice("infeasible", self.infeasible, ("warn", "raise"))
         check_reserved(self.budget, self.optimizer, self.accumulate, self.reserve)
@@ -125,12 +128,12 @@ class TrainingRequest:
 
     @property
     def is_share(self) -> bool:
-        """True if the budget depends on the graph."""
+        """True if the number of bytes of the budget depends on the graph."""
         memory = self.budget.memory if isinstance(self.budget, Budget) else self.budget
         return isinstance(memory, str) and ("%" in memory or LEAST in memory.lower() or self.as_today)
 
     def beside(self, graph: ComputationGraph) -> int:
-        """Bytes that a device budget counts in addition to a graph's peak and residents."""
+        """Return the bytes that a device budget counts in addition to a graph's peak and residents."""
         return kept_bytes(graph, self.optimizer, self.accumulate)
 
     def capture(self, joint: fx.GraphModule, num_forward: int) -> Captured:
@@ -141,7 +144,7 @@ class TrainingRequest:
         )
 
     def plan(self, graph: ComputationGraph, references: References, above: list[tuple[BudgetError, int]]) -> Plan:
-        """Return a plan within the budget; if there is none, the one with the lowest peak, noted in `above`.
+        """Return a plan within the budget; if there is none, add to `above` and return the plan with the lowest peak.
 
         With the solver "auto" the plan is no worse than any reference that fits.
         """
@@ -180,35 +183,37 @@ class TrainingRequest:
 class Partitioner:
     """Plans the graphs of one model within one budget, and collects the reports.
 
-    A budget in bytes applies to all graphs together: bytes that earlier graphs keep for their backward part are
-    subtracted. A share applies to each graph's own peak. Without torch.compile, all graphs count as shapes of one.
+    A budget in bytes applies to all graphs together, so bytes that earlier graphs keep for their backward part are
+    subtracted. A percentage applies to each graph's own peak. Without torch.compile, all graphs are regarded as one
+    graph with different shapes.
     """
 
     def __init__(self, request: TrainingRequest) -> None:
         self.request = request
         self.reports: list[GraphReport] = []
-        self.reread: Reread = {}  # of the graph planned last
-        self.parts: dict[str, UnplannedPart] = {}  # by description
+        self.reread: Reread = {}  # of the latest graph
+        self.parts: dict[str, UnplannedPart] = {}  # key: description
         self._last_compilations = set[tuple[int, int]]()
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
-        # Number of graphs that torch.compile has captured, for training and inference.
+        # Number of graphs that torch.compile has captured for training or inference.
         self._n_graphs = 0
-        self._inner: list[Break] = []  # gradients computed inside graphs
-        self._running = 0  # calls of the model in progress
-        # Error and lowest peak of each graph without a plan within the budget.
+        self._inner: list[Break] = []  # gradients inside graphs
+        self._running = 0  # unfinished calls of the model
+        # For each graph without a plan within the budget: the error and the lowest peak.
         self._infeasible: list[tuple[BudgetError, int]] = []
         self._warned_above = self._warned_nothing = self._warned_infeasible = self._warned_waiting = False
-        # By place: maximum number of runs that wait for their backward part, and one saved storage of each such run.
+        # Both have the place of a graph as key. `_runs`: maximum number of runs that waited for their backward part
+        # simultaneously. `_pending`: one saved storage of each such run.
         self._runs: dict[tuple[int, int], int] = {}
         self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}
         self._buckets = 0  # bytes of DDP's gradient buckets
-        self._gathers: dict[int, Gather] = {}  # FSDP2's gathers, by parameter group
+        self._gathers: dict[int, Gather] = {}  # key: parameter group of FSDP2
 
     def __call__(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **ignored: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Return the forward and the backward module of a joint graph: a partition function of AOTAutograd."""
+        """Plan a joint graph and return its forward and backward modules, as a partition function of AOTAutograd."""
         start = time.perf_counter()
         self._place, self._buckets = self._next_place(), max(self._buckets, parallel_gradients())
         model = self.request.capture(joint, num_fwd_outputs)
@@ -226,7 +231,7 @@ class Partitioner:
         return modules
 
     def compile_forward(self, module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-        """Return the boxed forward module, wrapped to count calls whose backward part has not run yet."""
+        """Return the boxed forward module in a function that counts calls whose backward part has not run yet."""
         run, place, index = box(module, inputs), self._place, _largest_saved(module)
         if index is None:
             return run
@@ -255,7 +260,7 @@ class Partitioner:
         return counted_run
 
     def _note_runs(self, place: tuple[int, int]) -> None:
-        """Count graphs with several pending backward parts in the last report; warn once."""
+        """Update the last report after a graph has more pending backward parts than before; warn at the second."""
         if self.reports:
             self.reports[-1] = replace(self.reports[-1], whole=self._whole())
         if self._runs[place] == 2:
@@ -268,15 +273,15 @@ class Partitioner:
     def monitor(self, model: Any) -> Callable[[], None]:
         """Start a call of the model; return the function that ends it.
 
-        That function warns once of each part that runs outside the graphs. If there is no such part but torch.compile
-        has captured nothing, it warns of the first such call.
+        That function warns once about each part that runs outside the graphs. If there is no such part and
+        torch.compile has captured nothing, it warns about the first such call.
         """
         end, trains = record_breaks(self.request.recurrent), torch.is_grad_enabled()
         self._inner, self._running, first = [], self._running + 1, len(self.reports)
 
         def leave() -> None:
             self._running -= 1
-            # FSDP2 determines its groups in the first call.
+            # FSDP2 forms its parameter groups in the first call.
             if len(self.reports) > first and (groups := gathers(model)):
                 self._gathers |= groups
                 self.reports[-1] = replace(self.reports[-1], whole=self._whole())
@@ -296,7 +301,7 @@ class Partitioner:
 
     @contextlib.contextmanager
     def compiling(self, module: fx.GraphModule, inputs: Any) -> Iterator[None]:
-        """Specialize the current compilation to its sizes; warn if PyTorch will not compile the frame again."""
+        """Specialize the current compilation to the sizes of its inputs; warn if it is the last that PyTorch allows."""
         compiled = compile_id()
         self._n_graphs += 1
         if compiled is not None and compiled[1] + 1 == recompile_limit() and compiled not in self._last_compilations:
@@ -322,7 +327,7 @@ class Partitioner:
         return self._compiling[0], self._place[1] + 1 if self._compiling == before else 0
 
     def _left(self, graph: ComputationGraph) -> Budget | Amount:
-        """Return the budget minus the bytes that earlier graphs save, and for a device budget minus its other bytes."""
+        """Return the budget minus the bytes that earlier graphs save, and a device budget minus all other bytes too."""
         if self.request.as_today:
             return self.request.budget
         budget = Budget.of(self.request.budget)
@@ -337,7 +342,7 @@ class Partitioner:
         return replace(budget, memory=memory, device=device)
 
     def _largest(self, figure: Callable[[GraphReport], int]) -> dict[tuple[int, int], int]:
-        """Return the maximum of a figure over the shapes of each graph before the current place."""
+        """Return the place of each earlier graph with the maximum of a figure over the shapes of that graph."""
         most: dict[tuple[int, int], int] = {}
         for report in self.reports:
             if report.place < self._place:
@@ -398,7 +403,8 @@ class Partitioner:
         )
 
     def _whole(self, run_of: Callable[[GraphReport], Simulation] = lambda report: report.plan.simulation) -> int:
-        """Maximum bytes: a graph at its peak, saved values of earlier ones, gradients of later ones, DDP and FSDP2."""
+        """Return an upper limit on the joint peak of all graphs, including buckets of DDP and parameters of FSDP2."""
+        # While one graph is at its peak, the saved values of earlier graphs and the gradients of later graphs are live.
         most: dict[tuple[int, int], list[int]] = {}
         for report in self.reports:
             graph, run = report.plan.graph, run_of(report)
@@ -406,7 +412,7 @@ class Partitioner:
             most[report.place] = [max(pair) for pair in zip(figures, most.get(report.place, figures), strict=True)]
         places, runs = sorted(most), self._runs
         parallel = self._buckets + gathered_bytes(self._gathers.values())
-        # Pending runs can be in any order, and each may have its own parameters, like blocks of one class.
+        # Pending runs can be in any order. Each may have its own parameters, because blocks of one class share a graph.
         if any(runs.get(place, 1) > 1 for place in places):
             pending = sum(runs.get(place, 1) * (most[place][1] + most[place][2]) for place in places)
             return parallel + pending + max(peak - saved - gradients for peak, saved, gradients in most.values())
@@ -417,7 +423,7 @@ class Partitioner:
 
 
 def _largest_saved(module: fx.GraphModule) -> int | None:
-    """Return the index of the largest result that a forward module saves; results that it also returns come last."""
+    """Return the index of the largest result that a forward module saves, if possible one that it does not return."""
     output = module.graph.output_node()
     results = output.args[0]
     descriptors = output.meta.get("desc") or [None] * len(results)
@@ -432,20 +438,20 @@ def _largest_saved(module: fx.GraphModule) -> int | None:
 
 
 def gathered_bytes(groups: Collection[Gather]) -> int:
-    """Upper estimate of gathered parameters in bytes: groups kept after the forward part, and the largest twice."""
+    """Return an upper estimate in bytes: groups that stay gathered after forward, and twice the largest group."""
     kept = sum(group.size for group in groups if group.kept)
     return kept + 2 * max((group.size for group in groups), default=0)
 
 
 def _is_accumulated(tensor: Any) -> bool:
-    """True for a parameter whose gradient is added to an existing one or read by a hook."""
+    """Return True for a parameter whose gradient is added to an existing one or read by a hook."""
     if not isinstance(tensor, torch.Tensor) or not tensor.is_leaf or not tensor.requires_grad:
         return False
     return tensor.grad is not None or bool(tensor._post_accumulate_grad_hooks)
 
 
 def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    """Return a module as a function that empties the list of its inputs, so that each is freed after its last read."""
+    """Return a module as a function that empties its list of inputs, so that each is freed after its last read."""
     module.graph.set_codegen(BoxedCode())
     module.recompile()
 
@@ -465,7 +471,7 @@ def recomputed_from_inputs(model: Captured, simulation: Simulation) -> Reread:
     assert model.module is not None
     inputs = [node for node in model.module.graph.nodes if node.op in ("placeholder", "get_attr")]
     descriptors = [node.meta.get("desc") for node in inputs]
-    keys = [_key(each) for each in descriptors if not isinstance(each, OUTSIDE)]  # in the order of residents
+    keys = [_key(each) for each in descriptors if not isinstance(each, OUTSIDE)]  # in resident order
     graph, readers = model.graph, dict[int | str, list[str]]()
     if graph.resident is None:
         return readers
@@ -481,7 +487,7 @@ def _key(descriptor: Any) -> int | str | None:
 
 
 def check_before_backward(results: Any, inputs: Sequence[tuple[str, Any, Sequence[str]]]) -> None:
-    """Make the backward part raise GraphError if an input changes; `inputs` has (name, tensor, recomputed nodes)."""
+    """Make the backward part raise GraphError if an input has changed since; entries are (name, tensor, recomputed)."""
     versions = [
         (name, weakref.ref(tensor), tensor._version, nodes)
         for name, tensor, nodes in inputs

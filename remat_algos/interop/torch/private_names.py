@@ -1,4 +1,4 @@
-"""All private names of PyTorch that this package uses; a version without one of them raises a clear ImportError."""
+"""All private names of PyTorch that this package uses; if a version lacks one, the ImportError states the remedy."""
 
 import contextlib
 import inspect
@@ -21,7 +21,7 @@ from torch.utils import checkpoint
 from remat_algos.interop.torch.stable_names import FakeTensor, FakeTensorMode, tree_map
 
 OLDEST, NEWEST = "2.12", "2.14"
-"""Versions of PyTorch with which tests/interop passes; older versions do not mark regions of checkpoints."""
+"""Oldest and newest version of PyTorch with which tests/interop passes; older ones do not mark checkpoint regions."""
 
 
 def _sentence(fact: str) -> str:
@@ -106,15 +106,15 @@ ONE_GRAPH_OF_DDP = "torch._dynamo.config.optimize_ddp = False makes one graph of
 """Settings of PyTorch that messages recommend."""
 
 RECOMPUTE, REGION = "recompute", "ac_graph_id"
-"""Keys in `meta`: whether `torch.utils.checkpoint` recomputes a node, and in which region."""
+"""Keys in `meta`: RECOMPUTE tells whether `torch.utils.checkpoint` recomputes a node, REGION in which regions."""
 
 CALLERS = "nn_module_stack"
-"""Key in `meta`: the modules that call a node, with PyTorch's names."""
+"""Key in `meta` for the modules that call a node; the modules have PyTorch's names."""
 _MODEL, _SLOT = re.compile(r"^[LG](\[[^\]]*\])+(\.__self__)?"), re.compile(r"\._modules\['([^']*)'\]")
 
 
 def inductor() -> tuple[Any, Any]:
-    """Import inductor's compile function and its configuration; imported late because it is slow."""
+    """Import inductor's compile function and its configuration when they are needed, because the import is slow."""
     try:
         from torch._inductor import config
         from torch._inductor.compile_fx import compile_fx
@@ -124,14 +124,14 @@ def inductor() -> tuple[Any, Any]:
 
 
 def origin(descriptor: Any) -> Any:
-    """Return the descriptor of an input or result; for a part of a tensor subclass, that of the whole tensor."""
+    """Return a descriptor, or for a part of a tensor subclass the descriptor of the whole tensor."""
     while isinstance(descriptor, _SUBCLASS_PARTS):
         descriptor = descriptor.base
     return descriptor
 
 
 def n_forward(outputs: Any) -> int:
-    """Number of forward outputs, from the descriptors of all outputs; a missing gradient has the descriptor None."""
+    """Return the number of forward outputs, given all descriptors; that of a missing gradient is None."""
     places = (
         i
         for i, descriptor in enumerate(map(origin, outputs))
@@ -141,7 +141,7 @@ def n_forward(outputs: Any) -> int:
 
 
 def runs_modules(node: Any) -> bool:
-    """True if a call runs modules of the graph, as torch.cond does; flex attention, which also does, is supported."""
+    """Return True if a call runs modules of the graph, as torch.cond does, unless it is flex attention."""
     if not isinstance(node.target, HigherOrderOperator) or node.target in _ATTENTION:
         return False
     return any(read.op == "get_attr" and "val" not in read.meta for read in node.all_input_nodes)
@@ -151,7 +151,7 @@ SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
 def specialize_sizes(inputs: Any) -> None:
-    """Specialize the current compilation to the sizes of this call, so that PyTorch recompiles for others."""
+    """Specialize the current compilation to the sizes of these inputs, so that PyTorch recompiles for other sizes."""
     for each in inputs:
         if isinstance(each, torch.SymInt):
             int(each)
@@ -163,10 +163,10 @@ def constant_size(symbol: Any) -> int | None:
 
 
 def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords: Any) -> Any:
-    """Export the joint graph of a model, with `torch.compiler.is_compiling()` true as under torch.compile."""
+    """Export the joint graph of a model; meanwhile `torch.compiler.is_compiling()` is true, as in torch.compile."""
     with _meta_on_cpu(model, (inputs, keywords)) as (args, kwargs), warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
-        # A tensor that is neither input, parameter nor buffer becomes a constant of the graph.
+        # A tensor that is not an input, a parameter or a buffer becomes a constant of the graph.
         constants = _replaced(_fake_settings, allow_non_fake_inputs_override=True)
         compiling = _replaced(torch.compiler, _is_compiling_flag=True)
         with compiling, constants, checkpoint_regions(), _calls_noted(model), _each_once(model):
@@ -183,7 +183,7 @@ _NO_AUTOGRAD = "an autograd kernel was not registered"
 
 
 class NoGradient(Exception):
-    """An operator for which PyTorch has no gradient, and the names of parameters that would get none."""
+    """Error with an operator for which PyTorch has no gradient, and the names of parameters that get none."""
 
 
 def _without_gradient(graph: Any) -> list[str]:
@@ -197,7 +197,7 @@ def _without_gradient(graph: Any) -> list[str]:
 
 @contextlib.contextmanager
 def _meta_on_cpu(model: Any, inputs: Any) -> Iterator[Any]:
-    """Replace tensors on "meta", where some operators have no gradient, by fake tensors on the CPU."""
+    """Replace tensors on the device "meta" by fake tensors on the CPU, because some operators lack a gradient there."""
     slots = [slot for module in model.modules() for slot in (module._parameters, module._buffers)]
     before = [dict(slot) for slot in slots]
     mode, copies = FakeTensorMode(allow_non_fake_inputs=True), dict[int, Any]()
@@ -237,7 +237,7 @@ def _replaced(owner: Any, **values: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _each_once(model: Any) -> Iterator[None]:
-    """Make a parameter or buffer with several names one input of the graph, with one gradient."""
+    """Make each parameter or buffer a single input of the graph, with one gradient, even if it has several names."""
     slots = [(slot, dict(slot)) for module in model.modules() for slot in (module._parameters, module._buffers)]
     named = {"named_parameters": model.named_parameters, "named_buffers": model.named_buffers}
     own = {name: vars(model)[name] for name in named if name in vars(model)}
@@ -258,7 +258,7 @@ def _each_once(model: Any) -> Iterator[None]:
             with original(module, tensors, **options):
                 yield
             return
-        # Not the original contents: a model may call itself with other tensors.
+        # Restore these instead of the original contents, because a model may call itself with other tensors.
         present = [dict(slot) for slot, _ in slots]
         try:
             for slot, before in slots:
@@ -312,7 +312,7 @@ def _calls_noted(model: Any) -> Iterator[None]:
 
 
 def module_of(meta: Any) -> str:
-    """Return the path of the submodule that calls an operator, or its forward operator; "" for the model itself."""
+    """Return the path of the submodule that calls an operator or its forward operator; "" for the model itself."""
     callers = meta.get(CALLERS) or meta.get(f"fwd_{CALLERS}")
     path = list(callers.values())[-1][0] if callers else ""
     return _SLOT.sub(r".\1", _MODEL.sub("", path)).strip(".")
@@ -320,12 +320,12 @@ def module_of(meta: Any) -> str:
 
 @contextlib.contextmanager
 def checkpoint_regions() -> Iterator[None]:
-    """Mark operators run by `torch.utils.checkpoint`, for `checkpoint_region`."""
+    """Mark operators that `torch.utils.checkpoint` runs; `checkpoint_region` reads the marks."""
     original, numbers = getattr(checkpoint, _REGIONS), count()
     entered: list[tuple[int, ...]] = [()]
 
     def innermost(kind: Any) -> Any:
-        """Return a subclass of a mode that marks operators with the innermost region."""
+        """Return a subclass of a dispatch mode whose operators are marked with the innermost region."""
         return type(kind.__name__, (kind,), {REGION: property(lambda mode: entered[-1])})
 
     def marked(function: Any, *args: Any, **options: Any) -> Iterator[None]:
@@ -358,7 +358,7 @@ def checkpoint_regions() -> Iterator[None]:
 
 
 class _NotReentrant:
-    """Replacement of reentrant checkpoints, which cannot be captured, by equivalent ones."""
+    """Replacement for reentrant checkpoints, which cannot be captured; it is equivalent."""
 
     @staticmethod
     def apply(function: Any, preserve: bool, *args: Any) -> Any:
@@ -370,9 +370,9 @@ def _recompute(*args: Any, **kwargs: Any) -> Any:
 
 
 def checkpoint_region(meta: Any) -> tuple[tuple[int, ...], bool]:
-    """Return the checkpoint regions around an operator, outermost first, and True if it is recomputed."""
+    """Return the checkpoint regions around an operator, outermost first, and whether it is recomputed."""
     again = (checkpoint.CheckpointPolicy.MUST_RECOMPUTE, checkpoint.CheckpointPolicy.PREFER_RECOMPUTE)
-    # PyTorch's own mark is a number, without the enclosing regions.
+    # PyTorch's own mark is the number of one region, without the regions around it.
     region = meta.get(REGION)
     return (region,) if isinstance(region, int) else region or (), meta.get(RECOMPUTE) in again
 
@@ -405,7 +405,7 @@ def _rnn_by_layers(
     batch_first: bool,
     layer: Any,
 ) -> tuple[Any, list[Any]]:
-    """Run PyTorch's function layer by layer, with dropout between layers."""
+    """Compute a recurrent network layer by layer with PyTorch's function, and with dropout between layers."""
     n_directions, last = 1 + bidirectional, []
     x = x.transpose(0, 1) if batch_first else x
     for i in range(num_layers):
@@ -418,7 +418,7 @@ def _rnn_by_layers(
 
 
 def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_bias: Any) -> Any:
-    """Compute a GRU cell from x, already multiplied by its weights; gates are rounded as in PyTorch's kernel."""
+    """Compute a GRU cell and round its gates as PyTorch's kernel does; `x` is already multiplied by its weights."""
     of_h = linear(h, hh_weight, hh_bias)
     size = of_h.shape[-1] // 3
     reset, update = (gate.sigmoid() for gate in (of_h[..., : 2 * size] + x[..., : 2 * size]).chunk(2, -1))
@@ -427,7 +427,7 @@ def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_b
 
 
 def compile_id() -> tuple[int, int] | None:
-    """Return (frame, number of its earlier compilations) of the current compilation; None outside of one."""
+    """Return (frame, number of its earlier compilations) of the current compilation; None outside of any."""
     compiled = CompileContext.current_compile_id()
     if compiled is None or compiled.frame_id is None:
         return None
@@ -437,8 +437,8 @@ def compile_id() -> tuple[int, int] | None:
 class Break(NamedTuple):
     """A graph break of torch.compile; `reason` is empty if PyTorch does not record it.
 
-    `frames` has (file, line number, function, source line), outermost call first; the source line is empty for a
-    function that is not captured at all.
+    `frames` lists (file, line number, function, source line), outermost call first. The source line is empty if nothing
+    of the function is captured.
     """
 
     reason: str
@@ -446,9 +446,9 @@ class Break(NamedTuple):
 
 
 def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
-    """Start to record graph breaks on this thread; calling the result ends that and returns the breaks.
+    """Start recording graph breaks on this thread; the returned function ends the recording and returns the breaks.
 
-    With `recurrent`, torch.compile meanwhile captures nn.LSTM, nn.GRU and nn.RNN, which it does not by default.
+    With `recurrent`, torch.compile captures nn.LSTM, nn.GRU and nn.RNN meanwhile, which it does not by default.
     """
     allow = _dynamo_config.allow_rnn
     _dynamo_config.allow_rnn = allow or recurrent
@@ -471,7 +471,7 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
         unnamed = [each for each in breaks if each.reason != _STEP]
         if not broken and not _RECORDS_SKIPPED:
             named = [Break("", [(inspect.getfile(_in_frame), 0, "", "")]) for _ in reasons]
-        # PyTorch records locations and reasons separately: join them only if the pairing is unambiguous.
+        # PyTorch records locations and reasons separately: combine them only if it is clear which belong together.
         if len(reasons) == 1:
             reasons *= len(named)
         if len(reasons) != len(named):
@@ -482,7 +482,7 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
     return end
 
 
-# Before PyTorch 2.13 the location of a function that is not captured at all is not recorded.
+# PyTorch before 2.13 does not record the location of a function of which nothing is captured.
 _RECORDS_SKIPPED = hasattr(_dynamo_state, "skip_reasons")
 _STEP, _SUPPRESSED = "step_unsupported", "an error was suppressed during compilation"
 _SKIPPED = re.compile(r"^(.*) \((.*):(\d+)\): ")
@@ -495,7 +495,7 @@ def _break(reason: Any) -> Break:
 
 
 def _only_decides(reason: str) -> bool:
-    """True for a break that leaves no code uncaptured: a Python branch on a tensor, or DDP's split for its buckets."""
+    """Return True for a break after which all code is still captured: a branch on a tensor, or DDP's split."""
     return reason.startswith(("generic_jump", "DDPOptimizer"))
 
 
@@ -505,7 +505,7 @@ def _skipped_frame(text: str) -> tuple[str, int, str, str]:
 
 
 def inner_gradient(module: Any) -> Break | None:
-    """Return the first call of torch.func that computes gradients inside of a captured graph."""
+    """Return the first call of torch.func that computes gradients inside a captured graph; None without one."""
     nodes = list(module.graph.nodes)
     begins = (i for i, node in enumerate(nodes) if getattr(node.target, "__name__", "") == "_grad_increment_nesting")
     if (first := next(begins, None)) is None:
@@ -538,7 +538,7 @@ def at_compiled_calls(monitor_of: Callable[[Any, Any, Any], Any]) -> None:
 
 
 def keywords_of(backend: Any) -> dict[str, Any]:
-    """Return the keyword arguments stored in a backend; {} if its attribute `kwargs` is something else."""
+    """Return the keyword arguments stored in a backend; {} if its attribute `kwargs` is not a dictionary."""
     keywords = getattr(backend, "kwargs", None)
     return keywords if isinstance(keywords, dict) else {}
 
@@ -546,8 +546,9 @@ def keywords_of(backend: Any) -> dict[str, Any]:
 def _captured_whole(function: Any) -> Any:
     """Wrap a function in a Python frame of its own if torch.compile would skip the function's frame.
 
-    Classes of torch.nn are skipped where `net.compile` calls them. `torch.compile(net)` runs all of them in one shared
-    frame, whose compilations count together against the limit; a frame of its own has its own limit.
+    torch.compile skips modules of classes in torch.nn if `net.compile` is used. `torch.compile(net)` runs all such
+    modules in one shared frame, whose compilations count together against the limit; a separate frame has its own
+    limit.
     """
     module, code = getattr(function, "__self__", None), getattr(function, "__code__", None)
     skipped = isinstance(module, torch.nn.Module) and function.__name__ == "_call_impl" and _is_skipped(module.forward)
@@ -560,26 +561,26 @@ def _captured_whole(function: Any) -> Any:
 
 
 def recompile_limit() -> int:
-    """Number of times that PyTorch compiles a frame before it runs the frame uncompiled."""
+    """Return the number of times that PyTorch compiles a frame before it runs the frame uncompiled."""
     return int(_dynamo_config.recompile_limit)
 
 
 def parallel_gradients() -> int:
-    """Bytes of all gradients of the DistributedDataParallel module being compiled; 0 if there is none."""
+    """Return the bytes of all gradients of the DistributedDataParallel module being compiled; 0 without one."""
     parallel = DistributedDataParallel._get_active_ddp_module()
     trained = () if parallel is None else (each for each in parallel.parameters() if each.requires_grad)
     return sum(each.numel() * each.itemsize for each in trained)
 
 
 class Gather(NamedTuple):
-    """Bytes of a parameter group that FSDP2 gathers; `kept` is true if it stays gathered after the forward part."""
+    """Size in bytes of a parameter group of FSDP2; `kept` is true if it stays gathered after the forward part."""
 
     size: int
     kept: bool
 
 
 def gathers(model: Any) -> dict[int, Gather]:
-    """Return the parameter groups that FSDP2 gathers for a model, by id; empty without FSDP2 or before a first call."""
+    """Return the parameter groups of FSDP2 in a model, by id; there are none before the model's first call."""
     modules = model.modules() if isinstance(model, torch.nn.Module) else ()
     states = [module._get_fsdp_state() for module in modules if hasattr(type(module), "_get_fsdp_state")]
     return {id(group): _gather(group) for state in states for group in state._fsdp_param_groups}

@@ -1,4 +1,4 @@
-"""Reference schedules for a plan: one pass in the best order, and the model's own checkpoints."""
+"""Reference schedules to compare a plan with: one pass in a good order, and the model's own checkpoints."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from remat_algos.text.amounts import percent
 from remat_algos.wording import exact_bytes
 
 Region = tuple[int, ...]
-"""Nested regions of `torch.utils.checkpoint` around an operator, outermost first."""
+"""Numbers of the nested regions of `torch.utils.checkpoint` around an operator, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class References:
 
     @property
     def as_is(self) -> Simulation:
-        """The schedule of the model without a plan."""
+        """Schedule of the model without a plan."""
         return self.one_pass if self.today is None else self.today
 
     def better(self, plan: Plan | None, limit: int | None) -> Simulation | None:
-        """Return a reference within the limit, if the plan is above it or has more overhead; else None."""
+        """Return a reference within the limit if the plan exceeds the limit or has more overhead; else None."""
 
         def rank(peak: int, overhead: float) -> tuple[int, float]:
             return peak if limit is None else max(peak - limit, 0), overhead
@@ -48,7 +48,7 @@ class References:
         return best if fits and (plan is None or ranked < rank(plan.peak_memory, plan.overhead_in_time)) else None
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return (label, text) of the report's lines."""
+        """Return the lines of the report as pairs (label, text)."""
         graph = self.one_pass.graph
         order = "the model's order" if self.one_pass.peak_memory == baseline_peak(graph) else "a beam search's order"
         rows = [("one pass", f"{exact_bytes(self.one_pass.peak_memory)} in {order}; shares refer to this")]
@@ -73,10 +73,11 @@ class References:
 
 
 def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Region, bool]]) -> list[int] | None:
-    """Return the model's own schedule: each region is recomputed before its first backward reader; None if none is.
+    """Return the model's own schedule, in which each region is recomputed before the first backward node that reads it.
 
-    A value that forward operators outside of its region read is not recomputed with this region, only with a region
-    around both. An outer region is recomputed before its inner ones.
+    Return None if nothing is recomputed. If forward operators outside of its region read a value, it is not recomputed
+    with this region, but only with a region that contains these operators too. An outer region is recomputed before its
+    inner ones.
     """
     stored = graph.memory > 0
     reads = [sorted({int(graph.producer[x]) for x in graph.reads(v) if stored[x]}) for v in range(graph.n_nodes)]
@@ -101,7 +102,7 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
         return sorted(nodes)
 
     ran, done = set(order), set[Region]()
-    # Backward nodes first: the other later nodes run when one of these needs them.
+    # Visit backward nodes first: a forward node that is not recomputed runs when one of them needs it.
     for v in [v for v in later if v > boundary] + later:
         waiting = [v]
         while waiting:
@@ -124,7 +125,7 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
 def _depths(
     graph: ComputationGraph, order: list[int], reads: list[list[int]], regions: list[tuple[Region, bool]]
 ) -> list[int]:
-    """Return, for each node, the number of its regions that recompute it."""
+    """Return for each node in how many of its regions, counted from the outermost, it is recomputed."""
     marks = zip(regions, graph.once, strict=True)
     depth = [len(region) if again and not once else 0 for (region, again), once in marks]
     for v in graph.producer[graph.output & (graph.memory > 0)].tolist():

@@ -45,7 +45,7 @@ class ModuleTable(Result):
 
     @classmethod
     def of(cls, simulation: Simulation, one_pass: Simulation, depth: int | None = None) -> "ModuleTable":
-        """Compare a plan with one pass; submodules below `depth` are added to the one above them."""
+        """Compare a plan with one pass; figures of submodules below `depth` are added to the submodule at `depth`."""
         graph = simulation.graph
         nodes = np.where(graph.forward | (graph.owner < 0), np.arange(graph.n_nodes), graph.owner)
         names = [".".join(graph.labels[v].split(".")[:-1][:depth]) for v in nodes.tolist()]
@@ -67,7 +67,7 @@ class ModuleTable(Result):
 
     @property
     def recompute(self) -> list[str]:
-        """Names of submodules with recomputation, such as for a framework's list of checkpoints."""
+        """Names of submodules with recomputation, for example for a framework's list of checkpointed modules."""
         return [row.name for row in self.modules if row.recomputed and row.name]
 
     @property
@@ -124,12 +124,12 @@ class GraphReport(Result):
 
     @property
     def waiting(self) -> int:
-        """Bytes of the peak that are gradients waiting for the end of the backward part; 0 if at most a tenth of it."""
+        """Bytes of gradients in the peak that wait for the end of the backward part; 0 if at most a tenth of it."""
         waiting = waiting_gradients(self.plan.simulation)
         return waiting if waiting * 10 > self.plan.peak_memory else 0
 
     def modules(self, depth: int | None = None) -> ModuleTable:
-        """Table of submodules; those below `depth` are added to the one above them."""
+        """Return the table of submodules; figures of those below `depth` are added to the submodule at `depth`."""
         return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
 
     def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
@@ -198,12 +198,12 @@ class GraphReport(Result):
 
 
 def saved_bytes(simulation: Simulation) -> int:
-    """Bytes that are live from the forward to the backward part."""
+    """Return the bytes that are live from the forward to the backward part."""
     return sum(int(simulation.graph.memory[x]) for x, _ in simulation.saved)
 
 
 def waiting_gradients(simulation: Simulation) -> int:
-    """Bytes by which the peak would decrease if each backward result were freed after its last read."""
+    """Return the bytes by which the peak would decrease if each backward result were freed after its last read."""
     graph, order = simulation.graph, simulation.schedule.order.tolist()
     gradients = graph.output & ~graph.forward[graph.producer] & (graph.memory > 0)
     last: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Settings of other runtimes that approximate a policy; they are coarser and have their own peak and overhead."""
+"""Settings of other runtimes that approximate a policy; they are coarser, and their peak and overhead differ."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -22,12 +22,12 @@ TORCHTITAN = "torchtitan"
 NOTES = {
     TORCHTITAN: ("peak and overhead are for its compiled trainer, which recomputes only values that gradients need",)
 }
-"""Remarks printed below a setting."""
+"""Notes printed below the setting of a runtime."""
 MODULES = {"layernorm": "norm", "mlp": "mlp|ffn|feed_forward", "moe": "moe|experts"}
-"""Values of Megatron's `--recompute-modules`, each with a pattern for module names."""
+"""Values of Megatron's `--recompute-modules`, each with a regular expression for the names of its modules."""
 
 Trial = tuple[tuple[str, ...], Blocks, Sequence[str], Bool]
-"""Arguments of a runtime, and the blocks, decisions and saved nodes that simulate them."""
+"""Arguments of a runtime, and the blocks, decisions and saved nodes with which they are simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RuntimeSetting:
 
     @classmethod
     def torchtitan(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
-        """Return selectors of the operators that a policy saves; above the budget the least useful ones are dropped."""
+        """Return selectors of saved operators; drop the least useful ones while the peak exceeds the budget."""
         graph, blocks = policy.graph, _blocks(policy, TORCHTITAN)
         inside: dict[str, set[int]] = {}
         for b, name in enumerate(blocks.names):
@@ -85,7 +85,7 @@ class RuntimeSetting:
 
     @classmethod
     def megatron(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
-        """Return the cheapest flags: recompute first blocks, all blocks in chunks, or some modules of all blocks."""
+        """Return the cheapest flags to recompute the first blocks, all blocks in chunks, or modules of all blocks."""
         n, blocks = policy.graph.n_nodes, _blocks(policy, MEGATRON)
 
         def trials() -> Iterable[Trial]:
@@ -115,7 +115,7 @@ class RuntimeSetting:
 
     @classmethod
     def jax(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
-        """Return the cheapest set of names for all blocks, among the sets that single blocks save."""
+        """Return the cheapest set of names; all blocks save the set that the policy saves in one of them."""
         blocks = _blocks(policy, "JAX")
 
         def trials() -> Iterable[Trial]:
@@ -142,7 +142,7 @@ class RuntimeSetting:
     ) -> "RuntimeSetting":
         """Return the cheapest setting whose simulated peak is within the budget of a policy."""
         graph, settings = policy.graph, []
-        # Compiled graphs do not save states of the generator.
+        # Compiled graphs save no states of the random generator.
         stashed = captured.stashed if semantics == EAGER else lambda treatments: 0
         limit = policy.peak_memory + captured.stashed(policy.treatments) if policy.limit is None else policy.limit
         for arguments, blocks, decisions, saved in trials:
@@ -165,7 +165,7 @@ class RuntimeSetting:
 
 
 def operator_of(captured: EagerCapture, block: str, v: int) -> str:
-    """Write a node as module path below a block and overload: "mlp.up::aten.mm.default"."""
+    """Format a node as its module path below a block and its overload: "mlp.up::aten.mm.default"."""
     return f"{captured.paths[v].removeprefix(block).removeprefix('.')}::{captured.overloads[v]}"
 
 
@@ -182,12 +182,12 @@ def _blocks(policy: Policy, runtime: str) -> Blocks:
 
 
 def _chunks(graph: ComputationGraph, blocks: Blocks, count: int) -> Blocks:
-    """Merge each `count` consecutive blocks into one checkpoint, which keeps the inputs of this chunk."""
+    """Merge every `count` consecutive blocks into one checkpoint, which keeps the inputs of this chunk of blocks."""
     starts = range(0, len(blocks), count)
     chunks = [slice(start, start + count) for start in starts]
-    # The last block of a chunk meets its gradient first.
     members = [np.concatenate(blocks.members[chunk]) for chunk in chunks]
     inputs = [np.unique(np.concatenate(blocks.inputs[chunk])) for chunk in chunks]
+    # The gradient of a chunk begins at its last block, which has the earliest trigger.
     trigger = [min((each for each in blocks.trigger[chunk].tolist() if each >= 0), default=-1) for chunk in chunks]
     return replace(
         blocks,
@@ -202,7 +202,7 @@ def _chunks(graph: ComputationGraph, blocks: Blocks, count: int) -> Blocks:
 
 
 def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
-    """Return the nodes of a block whose outputs a policy keeps: the saved ones, or all if the block is kept."""
+    """Return the nodes of a block whose outputs stay under a policy: its saved nodes, or all nodes of a kept block."""
     treatment, names = policy.treatments[b], captured.graph.node_names()
     saved = {f"{treatment.name}.{each}" for each in treatment.saved}
     kept = treatment.decision == KEEP
@@ -211,7 +211,7 @@ def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
 
 
 def _selectors(blocks: Sequence[str], operator: str, inside: set[int]) -> list[str]:
-    """Return selectors of an operator in some blocks; "*" replaces the number if all blocks of a list have it."""
+    """Return selectors of an operator in the blocks `inside`; "*" replaces the number if they are a whole list."""
     prefixes: dict[str, None] = {}
     stacks = [name.rpartition(".")[0] for name in blocks]
     for b in sorted(inside):

@@ -31,9 +31,9 @@ from remat_algos.wording import listed
 
 aten = torch.ops.aten
 Saved = tuple[tuple[str, int], ...]
-"""Operators whose outputs stay saved: (overload, number of its earlier calls in the block)."""
+"""Operators whose outputs stay saved: pairs (overload, number of earlier calls of the overload in the block)."""
 KEEP_ALL = None
-"""Value used instead of `Saved` for a block that is not recomputed at all."""
+"""Value that is used instead of `Saved` for a block without recomputation."""
 
 
 @cache
@@ -51,7 +51,7 @@ def overload(name: str) -> Any:
 
 
 def savable(name: str) -> bool:
-    """True if a policy may save the output of an operator: it is not a view and changes nothing in place."""
+    """Return True if a policy may save the output of an operator: it is not a view and changes nothing in place."""
     operator = overload(name)
     base = name.split(".")[1]
     return not getattr(operator, "is_view", False) and (not base.endswith("_") or base.startswith("__"))
@@ -62,13 +62,13 @@ class _Traits:
     """Properties of an operator that do not depend on its arguments."""
 
     cast: bool
-    """True for a cast, which autocast may have in its cache."""
+    """True for a cast, whose result autocast may cache."""
     once: bool
     """True for a collective, whose result must be saved; not for `wait`, which costs nothing."""
     counted: bool
-    """True if every rerun must repeat it: not a view, change in place, read of an element, or profiler mark."""
+    """True if reruns must repeat it; false for views, changes in place, reads of an element and profiler marks."""
     foreign: bool
-    """True if it is registered outside of PyTorch: it may draw random numbers without the tag for it."""
+    """True if it is registered outside of PyTorch; it may then draw random numbers without having PyTorch's tag."""
     draws: bool
     """True if it may draw random numbers."""
 
@@ -96,7 +96,7 @@ def _generators(arguments: Any) -> list[torch.Tensor]:
 
 
 def _signature(args: Any) -> list[Any]:
-    """Describe the arguments of a call, so that a rerun can check that it makes the same call."""
+    """Describe the arguments of a call; a rerun compares descriptions to check that it makes the same call."""
     signature: list[Any] = [torch.is_grad_enabled()]
     for each in args:
         if isinstance(each, torch.Tensor):
@@ -111,7 +111,7 @@ def _version(outputs: Any) -> int:
 
 
 class _Snapshot:
-    """Saved outputs of an operator, with their version, the signature of the call, and whether it drew."""
+    """Saved outputs of a call, with their version, the signature of the call, and whether it drew random numbers."""
 
     __slots__ = ("call", "drawn", "outputs", "version")
 
@@ -133,7 +133,7 @@ class _Snapshot:
 
 
 class _Calls:
-    """Calls of one operator in a block: their numbers in the forward part and in the rerun, and saved outputs."""
+    """Calls of one operator in a block: counts of calls in the forward part and in the rerun, and saved outputs."""
 
     __slots__ = ("again", "count", "operator", "places", "saved", "traits")
 
@@ -153,7 +153,7 @@ def _places(saved: Saved) -> dict[Any, set[int]]:
 
 
 class _Forward(LightMode):
-    """Mode of the forward part: stores the outputs of saved operators in one call of a block."""
+    """Dispatch mode of the forward part, which stores the outputs of saved operators in one call of a block."""
 
     def __init__(self, saved: Saved) -> None:
         super().__init__()
@@ -162,16 +162,16 @@ class _Forward(LightMode):
         self.calls = {id(operator): _Calls(operator, places) for operator, places in _places(saved).items()}
         # `fully_shard` may gather parameters, without gradients, in the forward part only or in the rerun only.
         self.all_count = not _is_distributed()
-        self.sequence: list[Any] = []  # repeated by a rerun
+        self.sequence: list[Any] = []  # calls to repeat
         self.drawn = False  # a saved operator has drawn
-        # True once an unsaved draw follows a saved one: the rerun must repeat both, to advance the generator.
+        # True after an unsaved draw follows a saved one: the rerun must repeat the saved one to advance the generator.
         self.redraw = False
 
     def calls_of(self, operator: Any) -> _Calls:
         return self.calls.get(id(operator)) or self.calls.setdefault(id(operator), _Calls(operator))
 
     def is_repeated(self, traits: _Traits) -> bool:
-        """True for a call that every rerun must repeat."""
+        """Return True for a call that every rerun must repeat."""
         return traits.counted and (self.all_count or torch.is_grad_enabled())
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -197,14 +197,14 @@ class _Forward(LightMode):
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        # Detach only now: inside of a dispatch the alias would not share the version counter.
+        # Detach only now, because inside of a dispatch the detached tensor would not share the version counter.
         for calls in self.calls.values():
             for each in calls.saved.values():
                 each.detached()
 
 
 class _Rerun(LightMode):
-    """Mode of the rerun: returns the stored output of each saved operator once, and runs all other operators."""
+    """Dispatch mode of the rerun, which returns each stored output once and runs all other operators."""
 
     def __init__(self, forward: _Forward) -> None:
         super().__init__()
@@ -247,7 +247,7 @@ class _Rerun(LightMode):
 
 
 class _Kept(saved_tensors_hooks):
-    """Lets autograd save tensors itself, as without a checkpoint, instead of with the checkpoint's hooks."""
+    """Hooks that override those of a checkpoint, so that autograd saves tensors as it does without a checkpoint."""
 
     def __init__(self) -> None:
         super().__init__(lambda tensor: _Snapshot(tensor).detached(), _Snapshot.read)
@@ -270,7 +270,7 @@ def _is_distributed() -> bool:
 
 
 def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
-    """Return the policy function of one call of a block, for compilers."""
+    """Return the policy function that torch.compile uses for one call of a block."""
     chosen, counts = frozenset(saved or ()), Counter[Any]()
 
     def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
@@ -285,12 +285,12 @@ def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The decision on a wrapped block, and its modules that have parameters or are batch norms."""
+    """The decision on a wrapped block, and the modules in it that have parameters or are batch norms."""
 
     saved: Saved
     modules: tuple[nn.Module, ...]
     offloads: bool = False
-    inputs: tuple[str, ...] = ()  # offloaded arguments; empty: all
+    inputs: tuple[str, ...] = ()  # offloaded; empty means all
 
 
 def _contexts(treatment: Checkpoint) -> tuple[Any, Any]:
@@ -305,7 +305,7 @@ def _contexts(treatment: Checkpoint) -> tuple[Any, Any]:
 
 
 def run_block(forward: Callable[..., Any], treatment: Checkpoint, *args: Any, **kwargs: Any) -> Any:
-    """Call the forward of a block in a checkpoint; directly if gradients are not recorded."""
+    """Call the forward of a block in a checkpoint; call it directly if gradients are not recorded."""
     if not torch.is_grad_enabled():
         return forward(*args, **kwargs)
     block: Any = getattr(forward, "__self__", None)
@@ -335,7 +335,7 @@ _TENSOR = object()
 
 
 def _in_tuples(function: Callable[[Any], Any], argument: Any) -> Any:
-    """Apply a function to an argument, or to each part of a tuple."""
+    """Apply a function to an argument, or to each element of a nested tuple."""
     if not isinstance(argument, tuple):
         return function(argument)
     parts = [_in_tuples(function, each) for each in argument]
@@ -351,7 +351,7 @@ def _call(
 
 
 class _OnHost(saved_tensors_hooks):
-    """Stores those inputs of a checkpoint on the host whose storages are in `offloaded`."""
+    """Hooks that store an input of a checkpoint on the host if its storage is in `offloaded`."""
 
     def __init__(self, offloaded: Collection[int]) -> None:
         self.offloaded, self.copies = offloaded, dict[int, _HostCopy]()
@@ -369,11 +369,11 @@ class _OnHost(saved_tensors_hooks):
 
 
 class _PartsOnHost:
-    """A tensor that consists of others, such as a DTensor, with their whole storages on the host."""
+    """A tensor that consists of other tensors, such as a DTensor, with their whole storages on the host."""
 
     def __init__(self, tensor: Any) -> None:
         names, self.context = tensor.__tensor_flatten__()
-        # Not every part is a tensor, such as the mesh of a DTensor.
+        # Some parts are not tensors, such as the mesh of a DTensor.
         self.parts = {name: mapped(lambda part: _HostCopy(part).view_of(part), getattr(tensor, name)) for name in names}
         self.build, self.shape = type(tensor).__tensor_unflatten__, (tensor.shape, tensor.stride())
 
@@ -383,7 +383,7 @@ class _PartsOnHost:
 
 
 class _HostCopy:
-    """A whole storage on the host, shared by several tensors; a rerun loads it once."""
+    """A copy of a whole storage on the host, which several tensors can share; a rerun loads it once."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
@@ -410,7 +410,7 @@ class _HostCopy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """A tensor whose storage is on the host."""
+    """A tensor in a storage that is on the host."""
 
     copy: _HostCopy
     dtype: torch.dtype
@@ -423,7 +423,7 @@ class _View:
 
 
 class _Unchanged:
-    """Context of a rerun: checks that parameters are unchanged, and freezes the statistics of batch norms."""
+    """Context of a rerun, which checks that parameters are unchanged and freezes the statistics of batch norms."""
 
     def __init__(self, rerun: Any = None) -> None:
         self.rerun = rerun
@@ -431,7 +431,7 @@ class _Unchanged:
         self.norms: dict[Any, tuple[float | None, int]] = {}
 
     def note(self, module: nn.Module, args: Any = None) -> None:
-        """Record the versions of a module's parameters, and its momentum, before its forward."""
+        """Record the versions of a module's parameters, and the momentum of a batch norm, before its forward."""
         for each in module.parameters(recurse=False):
             self.versions[id(each)] = each, version(each)
         if isinstance(module, NORMS) and module.training and module.track_running_stats:
@@ -461,10 +461,10 @@ class _Unchanged:
 
 
 class TrainedBlocks:
-    """Assigns the decisions of a plan to blocks for which a trainer calls the same `context_fn`.
+    """Assigns the decisions of a plan to blocks, if a trainer calls the same `context_fn` for all blocks.
 
-    A block is recognized by the first module that its forward calls. So interrupted passes, passes without gradients,
-    or another order of the blocks do not shift the assignment.
+    A block is recognized by the first module that its forward calls. The assignment therefore stays correct after an
+    interrupted pass, a pass without gradients, or a change of the order of the blocks.
     """
 
     def __init__(self, treatments: Sequence[Saved | None]) -> None:
@@ -500,7 +500,7 @@ class TrainedBlocks:
 
 
 class _BlockForward:
-    """Context of the forward of a trainer's block; `rerun` is the context of its recomputation."""
+    """Context of the forward of a block that a trainer checkpoints; `rerun` is the context of its recomputation."""
 
     def __init__(self, trained: TrainedBlocks) -> None:
         self.trained = trained
@@ -527,7 +527,7 @@ class _BlockForward:
             self.stack.close()
             self.trained.next = place
             self.trained.advance()
-            # Operators before the first module were not counted, so numbers of calls are wrong: save nothing this time.
+            # Operators before the first module were not counted, so numbers of calls would be wrong: save nothing now.
             self._begin(KEEP_ALL if self.trained.treatments[place] is KEEP_ALL else ())
 
     def __exit__(self, *error: Any) -> None:
@@ -537,7 +537,7 @@ class _BlockForward:
 
 
 def next_contexts(trained: TrainedBlocks) -> tuple[Any, Any]:
-    """Return the contexts of a trainer's next block; this is the `context_fn` of all its blocks."""
+    """Return the contexts of the next block that a trainer checkpoints; this is the `context_fn` for all its blocks."""
     if is_compiling():
         return contexts(trained.treatments[trained.advance()])
     forward = _BlockForward(trained)

@@ -1,8 +1,10 @@
-"""Undocumented names of PyTorch that every version from 2.6 has; `private_names` has those that change.
+"""Undocumented names of PyTorch that every version from 2.6 has; `private_names` contains those that change.
 
-They are: fake tensors and dispatch modes, which PyTorch's manual describes without a public module; the schema of an
-operator, which shows what it writes in place; `without_modes`, which hides operators from active modes; the mode in
-which torch.compile traces; the version of a tensor, by which autograd detects in-place changes; and the test for views.
+- Fake tensors and dispatch modes, which PyTorch's manual describes without a public module.
+- The schema of an operator, which shows its in-place writes.
+- `without_modes`, which hides operators from active modes.
+- The mode in which torch.compile traces.
+- The version of a tensor, by which autograd detects in-place changes, and the test for views.
 """
 
 from operator import attrgetter, methodcaller
@@ -21,13 +23,13 @@ from torch.utils._pytree import tree_leaves, tree_map  # noqa: F401
 
 Operator = type(torch.ops.aten.add.Tensor)
 DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
-"""Errors of an operator whose result depends on elements, which a fake tensor does not have."""
+"""Errors of operators on fake tensors if the result depends on elements, which a fake tensor does not have."""
 
 
 version = attrgetter("_version")
-"""Return the number of in-place changes of a tensor."""
+"""Return the version of a tensor, the number of its in-place changes."""
 is_view = methodcaller("_is_view")
-"""True for a view that autograd tracks: PyTorch's engine does not add a gradient into it."""
+"""Return True for a view that autograd tracks; PyTorch's engine does not add gradients to a view in place."""
 
 
 class LightMode(DispatchMode):
@@ -45,18 +47,18 @@ class LightMode(DispatchMode):
 
 
 def storage_key(tensor: Any) -> int:
-    """Return a key, equal for tensors with the same storage while one of them is alive."""
+    """Return a key that tensors with the same storage share; it is valid while one of them is alive."""
     return id(tensor.untyped_storage())
 
 
 def is_compiling() -> bool:
-    """True while torch.compile traces; before PyTorch 2.11 `torch.compiler` only knows while Python is read."""
+    """Return True while torch.compile traces; before PyTorch 2.11 `torch.compiler` does so only for Python code."""
     functional = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FUNCTIONAL)
     return torch.compiler.is_compiling() or functional is not None
 
 
 def schema_of(operator: Any) -> Any:
-    """Return the schema of an operator: argument names and in-place writes; None if it is not an operator."""
+    """Return the schema of an operator, with argument names and in-place writes; None if it is not an operator."""
     return getattr(operator, "_schema", None)
 
 
@@ -68,18 +70,18 @@ def arguments_by_name(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 
 
 def writes_into_arguments(operator: Any) -> bool:
-    """True if an operator writes in place."""
+    """Return True if an operator writes in place."""
     schema = schema_of(operator)
     return schema is not None and schema.is_mutable
 
 
 def allocated_bytes(profile: Any) -> list[int]:
-    """Return the byte changes by CPU allocations and releases in a memory profile, in order."""
+    """Return the bytes of each CPU allocation (positive) or release (negative) in a memory profile, in order."""
     events = profile.profiler.kineto_results.events()
     return [event.nbytes() for event in events if event.name() == "[memory]"]
 
 
 def ran_compiled(profile: Any) -> bool:
-    """True if a profile contains code compiled by torch.compile."""
+    """Return True if a profile contains code that torch.compile has compiled."""
     events = profile.profiler.kineto_results.events()
     return any(event.name().startswith("Torch-Compiled Region") for event in events)

@@ -1,4 +1,4 @@
-"""Bytes of tensor storages: predicted for results of operators, and measured as peaks of calls."""
+"""Bytes of tensor storages: predictions for results of operators, and measured peaks of calls."""
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,8 +42,8 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
     Parameters
     ----------
     function : callable
-        Function without arguments, such as a training step; tensors that a call leaves must be replaced by the next.
-        A model of torch.compile must have been compiled by an earlier call.
+        Function without arguments, such as a training step. Tensors that survive a call must be replaced by the next
+        call. A model of torch.compile must have been compiled by an earlier call.
     known : iterable of torch.Tensor
         Tensors that exist before the call, such as parameters and inputs; they are not counted.
 
@@ -74,7 +74,7 @@ def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -
 
 
 def _allocated(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> tuple[int, bool]:
-    """Return the peak, and True if code compiled by torch.compile ran."""
+    """Return the peak, and whether code that torch.compile has compiled ran."""
     device = next((tensor.device for tensor in known if tensor.device.type == "cuda"), None)
     before = 0
     if device is not None:
@@ -89,14 +89,14 @@ def _allocated(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> tu
 
 
 def allocations(function: Callable[[], Any], memory: bool = True) -> tuple[list[int], bool]:
-    """Return the byte changes by CPU allocations and releases in a call, and True if code of torch.compile ran."""
+    """Return the bytes of each CPU allocation or release (negative) in a call, and whether compiled code ran."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=memory) as recorded:
         function()
     return allocated_bytes(recorded) if memory else [], ran_compiled(recorded)
 
 
 class _Storages(DispatchMode):
-    """Counts the bytes of live storages, each from the operator that allocates it until its release."""
+    """Dispatch mode that counts the bytes of live storages, each from its allocation by an operator to its release."""
 
     supports_higher_order_operators = True
 
@@ -124,7 +124,7 @@ class _Storages(DispatchMode):
 
 
 STORAGES = "storages"
-"""Key in `meta`: (key, bytes) of each tensor's storage in a result; equal keys mean the same storage."""
+"""Key in `meta` for pairs (key, bytes) of the storages of a result's tensors; equal keys mean the same storage."""
 HOST = ("cpu", "meta")
 
 
@@ -134,20 +134,20 @@ def storages(result: Any) -> list[tuple[int, int]]:
 
 
 def real_storages(node: fx.Node) -> list[tuple[int, int]]:
-    """Return (key, bytes) of the storages that an operator's kernel really allocates for its results."""
+    """Return (key, bytes) of the storages of an operator's results, with the bytes that its kernel really allocates."""
     args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda read: read.meta.get("val"))
     sizes = stored_bytes(node.target, args, kwargs, node.meta.get("val"))
     return [(key, size) for (key, _), size in zip(storages(node.meta.get("val")), sizes, strict=True)]
 
 
 def stored_bytes(operator: Any, args: Any, kwargs: Any, result: Any) -> list[int]:
-    """Bytes that an operator's kernel really allocates for each tensor in its result."""
+    """Return the bytes that an operator's kernel really allocates for each tensor in its result."""
     results = list(tensors(result))
     sizes, lower_bound = [int(each.untyped_storage().nbytes()) for each in results], OVERALLOCATED.get(str(operator))
     if lower_bound is None or results[0].device.type not in HOST:
         return sizes
     bytes_of = lower_bound(arguments_by_name(operator, args, kwargs), results)
-    # An empty tensor of bytes is a workspace, whose size fake tensors do not know.
+    # A fake tensor of 0 bytes with dtype uint8 is a workspace, whose real size its shape does not show.
     exists = [size or each.dtype == torch.uint8 for size, each in zip(sizes, results, strict=True)]
     return [max(size, int(more)) if each else 0 for size, more, each in zip(sizes, bytes_of, exists, strict=True)]
 
@@ -172,7 +172,7 @@ def _is_record(arguments: Any) -> bool:
 
 
 def named_tensors(args: Any, kwargs: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield (name, tensor) of the arguments of a call: names are "0", "mask", and in tuples "pair.1"."""
+    """Yield (name, tensor) for the arguments of a call; names are such as "0", "mask", or "pair.1" in a tuple."""
     pending = [*((str(i), each) for i, each in enumerate(args)), *kwargs.items()]
     for name, each in pending:
         if isinstance(each, torch.Tensor):
@@ -202,33 +202,33 @@ def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
 
 
 def _loss(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Storage of a loss, which is that of its terms: their mean or sum overwrites them."""
+    """Return the bytes of a loss's storage, which is that of its terms: their mean or sum overwrites them."""
     terms = torch.broadcast_shapes(arguments["self"].shape, arguments["target"].shape)
     return [prod(terms) * torch.result_type(arguments["self"], arguments["target"]).itemsize]
 
 
 def _bags(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Storages of an embedding bag, each with one extra element at the end."""
+    """Return the bytes of an embedding bag's storages, which have one extra element at the end."""
     indices, offsets = arguments["indices"], arguments["offsets"]
     ends = (offsets.numel() + 1) * offsets.itemsize
     return [0, (indices.numel() + 1) * indices.itemsize, ends, ends]
 
 
 def _copied(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Storage of a copy: the whole storage of the destination, or 0 if its elements overlap."""
+    """Return the bytes of a copy: those of the destination's whole storage, or 0 if its elements overlap."""
     into = arguments["self"]
     shares = any(size > 1 and not stride for size, stride in zip(into.shape, into.stride(), strict=True))
     return [0 if shares else into.untyped_storage().nbytes()]
 
 
 def _statistics(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Storages of mean and deviation, which have the type of the weight; under autocast this is wider."""
+    """Return the bytes of mean and deviation, which have the type of the weight; under autocast this type is wider."""
     weight = arguments.get("weight")
     return [0, *(0 if weight is None else each.numel() * weight.itemsize for each in results[1:])]
 
 
 def _lstm(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Storage of the gates and states that oneDNN saves for the gradient, each in whole pages of 4,096 bytes."""
+    """Return the bytes of the gates and states that oneDNN saves for the gradient, in whole pages of 4,096 bytes."""
     x, hidden = arguments["input"], arguments["hidden_size"]
     (steps, batch, width), size = x.shape, x.itemsize
 
@@ -257,7 +257,7 @@ OVERALLOCATED: dict[str, Callable[[Mapping[str, Any], Sequence[torch.Tensor]], l
     "aten._embedding_bag_forward_only.default": _bags,
     "aten.mkldnn_rnn_layer.default": _lstm,
 }
-"""Operators that allocate more for a result on the CPU than its fake tensor has, with functions for the bytes.
+"""Operators that allocate more for a result on the CPU than its fake tensor shows, with functions for the bytes.
 
 tests/interop/test_torch_storages.py checks the operators in PyTorch's own test database.
 """
