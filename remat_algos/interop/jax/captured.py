@@ -41,8 +41,8 @@ jax = require("jax", "jax")
 class CapturedFunction(Result):
     """A JAX function as a graph: node i is equation i of the program.
 
-    `arguments` has the shape and type of each array in the arguments; these arrays are the graph's first residents.
-    `in_tree` and `out_tree` are the tree structures of arguments and results.
+    `arguments` contains the shape and type of each array in the arguments; these arrays are the graph's first
+    residents. `in_tree` and `out_tree` are the tree structures of arguments and results.
     """
 
     graph: ComputationGraph

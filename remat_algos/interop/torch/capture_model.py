@@ -56,14 +56,14 @@ Price = Callable[[list[Call | None]], tuple[Int64, Int64, str]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Captured(Result):
-    """A tidy joint graph and its computation graph.
+    """A joint graph from `tidy`, and its computation graph.
 
-    graph : parameters, buffers and inputs are residents; the boundary node computes the gradients of the model's
-        outputs
+    graph : parameters, buffers and inputs are residents; the boundary node represents the computation of the gradients
+        of the model's outputs
     module : the joint graph; None in an unpickled copy, which can be planned but not lowered
-    operators : operator of each node; None for the boundary of forward and backward, which has no operator
-    tensors : for each value, the FX results that are stored in it
-    bases : for each FX result, including views, the values in which it is stored; residents are omitted
+    operators : operator of each node of `graph`; None for the boundary node, which has no operator
+    tensors : for each value of `graph`, the FX nodes whose results it stores
+    bases : for each FX node, including views, the values of `graph` that store its result; residents are omitted
     num_forward : number of outputs of the forward part
     """
 

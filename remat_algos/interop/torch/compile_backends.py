@@ -70,10 +70,10 @@ class TorchBackend:
 
 
 class InductorPartitioner(CustomPartitioner):
-    """A partitioner for inductor: its configuration's `custom_partitioner_fn`.
+    """A partitioner for inductor, as its option `custom_partitioner_fn`.
 
-    Random operators are not recomputed, because inductor has its own generators. Graphs that write into their inputs
-    are refused. The arguments are those of `backend`, where `rng` is "once".
+    The arguments are those of `backend`, except that `rng` is "once": random operators are not recomputed, because
+    inductor has its own generators. BackendError is raised for graphs that write into their inputs.
     """
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
@@ -85,7 +85,7 @@ class InductorPartitioner(CustomPartitioner):
 
     @property
     def reports(self) -> list[GraphReport]:
-        """Reports on the plans; peaks with inductor differ."""
+        """Reports on the plans; inductor's own peaks differ from the predicted ones."""
         return self.partitioner.reports
 
     def __call__(

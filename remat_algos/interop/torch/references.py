@@ -21,11 +21,11 @@ Region = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Two schedules of a captured graph.
+    """Two reference schedules of a captured graph.
 
-    `one_pass` is one pass in the graph's order or in that of a beam search, whichever has the lower peak; a budget that
-    is a share refers to this peak. `today` is the schedule of the model's own `torch.utils.checkpoint`: each region is
-    recomputed once, as far as gradients need it; None if the model has no such region.
+    `one_pass` runs each node once, in the graph's order or in that of a beam search, whichever has the lower peak; a
+    budget in percent refers to this peak. `today` is the schedule of the model's own `torch.utils.checkpoint`, which
+    recomputes each region once, without operators that no gradient needs; None if the model has no such region.
     """
 
     one_pass: Simulation

@@ -21,10 +21,11 @@ from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes
 
 @dataclass(frozen=True, slots=True)
 class ModuleRow:
-    """Figures of one submodule, named as in `named_modules`; "" for operators that the model itself calls.
+    """Figures for one submodule, named as in `named_modules`, or for the operators of the model itself, named "".
 
-    `saved` and `freed` are the bytes that it saves for the backward part under the plan, and the reduction relative to
-    one pass; `recomputed` are the bytes of recomputed values, and `compute` their cost in the unit of the graph.
+    `saved` is the number of bytes that it saves for the backward part under the plan, and `freed` is how much less this
+    is than in one pass. `recomputed` is the number of bytes of recomputed values, and `compute` is the cost of their
+    recomputation in the unit of the graph.
     """
 
     name: str
@@ -36,7 +37,7 @@ class ModuleRow:
 
 @dataclass(frozen=True, slots=True)
 class ModuleTable(Result):
-    """Table of submodules, ordered by recomputation cost per freed byte; overheads are shares of one pass."""
+    """Table of submodules, ordered by recomputation cost per freed byte; overheads are in percent of one pass."""
 
     modules: tuple[ModuleRow, ...]
     one_pass: int
@@ -93,14 +94,14 @@ class GraphReport(Result):
     references : schedules to compare the plan with
     replayed : number of recomputations of random operators
     capturing, planning, lowering : time in seconds
-    place : number of the Python frame, and of the part into which DDP splits it. Graphs of one call of the model have
-        increasing pairs; graphs with equal pairs are for different shapes
+    place : number of the Python frame, and number of the part if DDP splits the frame. The graphs of one call of the
+        model have increasing pairs; graphs with equal pairs are for different shapes
     saved : bytes that are live from the forward to the backward part, including outputs
-    beside : bytes of optimizer states and of accumulated gradients, if requested
-    whole : upper limit in bytes on the joint peak of the graphs planned up to now, without residents; with DDP's
-        gradient buckets, which are created again in the second step, and FSDP2's gathered parameters
-    graph_breaks : parts of the model that torch.compile has not captured up to now, so they run outside every plan: a
-        line or function each, with PyTorch's reason
+    beside : bytes of optimizer states and of accumulated gradients, if the budget counts them
+    whole : upper limit in bytes on the joint peak of the graphs planned up to now, without residents. It includes
+        DDP's gradient buckets, which DDP creates again in the second step, and FSDP2's gathered parameters
+    graph_breaks : parts of the model that torch.compile has not captured up to now, so they run outside every plan.
+        Each is a line or a function, with PyTorch's reason
     """
 
     plan: Plan
@@ -133,9 +134,9 @@ class GraphReport(Result):
         return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
 
     def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
-        """Draw the live memory of the plan and, beside it, the allocations of a training step on the CPU if given.
+        """Draw the live memory of the plan, and if `step` is given, the allocations of this training step on the CPU.
 
-        `step` is called once under the profiler, as by `measure_peak`; `known` are CPU tensors that exist before it.
+        `step` is called once under the profiler, as by `measure_peak`; `known` lists CPU tensors that exist before it.
         """
         from matplotlib import pyplot
 

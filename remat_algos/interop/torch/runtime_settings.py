@@ -32,11 +32,11 @@ Trial = tuple[tuple[str, ...], Blocks, Sequence[str], Bool]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSetting:
-    """A setting of another runtime: the cheapest one within the budget of a plan.
+    """The cheapest setting of another runtime within the budget of a plan.
 
-    `arguments` are selectors, flags or names. `peak_memory` is the simulated peak in bytes, including states of the
-    random generator if the runtime saves them. `overhead` is the cost beyond one pass, in the unit of the plan, and
-    `share` the same as a share of one pass.
+    `arguments` are selectors, flags or names. `peak_memory` is the simulated peak in bytes; it includes states of the
+    random generator if the runtime saves them. `overhead` is the cost in addition to one pass, in the unit of the plan,
+    and `share` is the overhead in percent of one pass, as text.
     """
 
     runtime: str

@@ -24,11 +24,11 @@ from remat_algos.interop.torch.stable_names import (
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Peaks of a call beyond the bytes before it.
+    """Peaks of a call, in addition to the bytes that exist before it.
 
     `storages` is the peak of tensor storages, without workspaces of operators and states of generators; None for code
-    compiled by torch.compile, which would run uncompiled while storages are counted. `allocator` is the peak of all
-    bytes requested from the allocator.
+    that torch.compile has compiled, because it would run uncompiled while storages are counted. `allocator` is the peak
+    of all bytes requested from the allocator.
     """
 
     storages: int | None
