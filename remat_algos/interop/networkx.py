@@ -256,5 +256,4 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
 
 
 def _number(entry: Any) -> Any:
-    """Convert a Decimal to float; return any other value unchanged."""
     return float(entry) if isinstance(entry, Decimal) else entry

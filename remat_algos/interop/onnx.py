@@ -103,7 +103,6 @@ def capture(
 
 
 def _loaded(model: Any, source: str) -> Any:
-    """Load the model, but not its external data files."""
     try:
         if isinstance(model, onnx.ModelProto):
             return model
@@ -493,7 +492,6 @@ def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
 
 
 def _constant(node: Any) -> dict[str, Any]:
-    """Return the tensors of Constant nodes by name."""
     if node.op_type != "Constant" or node.domain not in OWN_DOMAINS:
         return {}
     values = (

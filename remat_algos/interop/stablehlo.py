@@ -122,7 +122,6 @@ def _text(data: bytes, source: str) -> str:
 
 
 def _parsed(text: str, source: str) -> Any:
-    """Parse the text of a module in a new MLIR context."""
     context = mlir.make_ir_context()
     with _silent(context):
         try:
@@ -414,7 +413,6 @@ def _memory(kind: Any) -> int:
 
 
 def _product_flops(operation: Any) -> int:
-    """Return the FLOPs of a dot_general or a convolution; 0 for any other operation."""
     op = operation.name.removeprefix(DIALECT)
     if op not in PRODUCTS:
         return 0

@@ -263,7 +263,6 @@ def _live_bytes(array: Any) -> int:
 
 
 def _typed(array: Any) -> str:
-    """Format the type and shape of an array, such as float32[8, 2]."""
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
 
 

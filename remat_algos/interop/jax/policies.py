@@ -233,7 +233,6 @@ def replaced(operands: Sequence[Any], places: Sequence[int], arrays: Sequence[An
 
 
 def is_discrete(aval: Any) -> bool:
-    """Return True if values of this type have no derivative."""
     return aval.to_tangent_aval().dtype == jax.dtypes.float0
 
 

@@ -200,7 +200,6 @@ class FlatJaxpr:
         }
 
     def outputs(self) -> Iterator[int]:
-        """Yield the values that are results of the program or represent an effect."""
         yield from (read.place for read in self.results if is_value(read))
         yield from (equation.values[-1] for equation in self.equations if equation.eqn.effects)
 
@@ -249,13 +248,11 @@ def evaluate(eqn: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def body_of(eqn: Any) -> tuple[Any, Sequence[Any]]:
-    """Return the jaxpr of a call, and its constants."""
     jaxpr = next(param for param in eqn.params.values() if isinstance(param, core.ClosedJaxpr | core.Jaxpr))
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
 
 
 def literal_array(literal: Any) -> Any:
-    """Convert a literal to an array of its own type."""
     return jax.numpy.asarray(literal.val, literal.aval.dtype)
 
 

@@ -153,7 +153,6 @@ class _Planned(NamedTuple):
 
 
 def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
-    """Warn if XLA may ignore `jax.checkpoint` in some of these scans."""
     short = [scan.eqn.params["length"] for scan in scans if not is_loop(scan.eqn)]
     if short and jax.default_backend() == "cpu":
         warn(

@@ -18,7 +18,6 @@ STATE, DRAW = "generator_state", "draw"
 
 
 def is_draw(node: fx.Node) -> bool:
-    """Return True if an operator draws from a generator."""
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
@@ -30,7 +29,6 @@ def generator_state(device: torch.device) -> torch.Tensor:
 
 
 def set_generator_state(device: torch.device, state: torch.Tensor) -> None:
-    """Set the state of a device's default generator."""
     if device.type in HOST:
         torch.set_rng_state(state)
     else:
@@ -153,7 +151,6 @@ def _check_copied(tensor: torch.Tensor) -> None:
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a flat view of a whole storage."""
     return tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.itemsize,), (1,), 0)
 
 

@@ -582,7 +582,6 @@ def _parts(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def _name(node: fx.Node) -> str:
-    """Return the name of a node, prefixed with the path of the submodule that calls it."""
     return ".".join(filter(None, (module_of(node.meta), node.name)))
 
 

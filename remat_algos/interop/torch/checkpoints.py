@@ -219,7 +219,6 @@ class CheckpointPlan(Result):
         return self.policy, self.captured
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
         figures = {name: getattr(self, name) for name in FIGURES}
         blocks = [each.record() for each in self.treatments]
         return {"format": FORMAT, "version": VERSION, **figures, "report": self.report.split("\n"), "blocks": blocks}
@@ -555,7 +554,6 @@ class _Rank:
         return graph.with_costs(memory=np.where(gradients, -(-graph.memory // self.world), graph.memory))
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yield the lines of the report as pairs (label, text)."""
         parts = [f"inputs {format_bytes(self.inputs)}"]
         if self.world > 1:
             parts += [f"two gathered blocks, and parameters outside of blocks, {format_bytes(self.gathered)}"]

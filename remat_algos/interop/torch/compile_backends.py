@@ -50,7 +50,6 @@ class TorchBackend:
         return self.partitioner.reports
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
-        """Compile a graph that torch.compile has captured."""
         partitioner = self.partitioner
         partitioner.reread = {}
         with partitioner.compiling(module, inputs), recurrent_layers(), checkpoint_regions():
@@ -127,7 +126,6 @@ class InductorBackend(TorchBackend):
         super().__init__(self._splitter.partitioner)
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
-        """Compile a graph that torch.compile has captured."""
         compile_fx, config = inductor()
         with (
             self.partitioner.compiling(module, inputs),

@@ -16,7 +16,6 @@ def byte_limit(amount: Amount) -> int:
 
 
 def gradient_bytes(graph: ComputationGraph) -> int:
-    """Return the bytes of the backward part's results."""
     return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())
 
 

@@ -389,7 +389,6 @@ class _Recorder(DispatchMode):
         return name == "num_batches_tracked" and isinstance(self.step.model.get_submodule(module), NORMS)
 
     def start_backward(self) -> None:
-        """End the forward part."""
         self._attach()
         self.backward = True
 

@@ -215,7 +215,6 @@ class FakeStep:
         return self.fakes[id(tensor)]
 
     def empty(self, shape: Any, stride: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """Return a fake tensor on the device of the step."""
         return torch.empty_strided(shape, stride, dtype=dtype, device=self.on or place(device))
 
     def run(self, loss: Any, start_backward: Callable[[], None]) -> torch.Tensor:

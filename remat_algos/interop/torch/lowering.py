@@ -73,15 +73,13 @@ def _checked(captured: Captured, schedule: Any) -> tuple[fx.GraphModule, Simulat
 
 
 class _Lowering:
-    """Copies operators of a joint graph into a module, once per run.
-
-    The keys of `copies` are (FX node, instances that store its result).
-    """
+    """Copies operators of a joint graph into a module, once per run."""
 
     def __init__(self, captured: Captured, simulation: Simulation, earlier: "_Lowering | None" = None) -> None:
         self.captured = captured
         self.graph = fx.Graph()
         self.earlier = earlier
+        # Key: FX node, and the instances that store its result.
         self.copies: dict[tuple[fx.Node, tuple[int, ...]], fx.Node] = {}
         # Inputs of the backward module, each with its source in the forward module.
         self.received: list[tuple[fx.Node, fx.Node]] = []

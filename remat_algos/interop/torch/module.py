@@ -371,7 +371,6 @@ def _described(leaf: Any) -> str:
 
 
 def _other_inputs(actual: list[tuple[str, str]], expected: list[tuple[str, str]]) -> GraphError:
-    """Return the error for the first difference between the actual and the planned inputs."""
     if len(actual) != len(expected):
         return GraphError(
             "the model is called with {inputs:input}, but was planned for {planned}; plan for these inputs: "

@@ -79,12 +79,10 @@ class UnplannedPart:
         return ": ".join(shortened(each, LONGEST_PATH) for each in (self.place, self.reason) if each)
 
     def with_remedy(self) -> str:
-        """Format the part with its remedy, for a warning."""
         return f"{self} ({shortened(self.remedy, LONGEST_PATH)})"
 
 
 def hooked_modules(model: Any) -> list[str]:
-    """Return the names of the submodules that have full backward hooks."""
     modules = model.named_modules() if isinstance(model, nn.Module) else ()
     return [name or type(each).__name__ for name, each in modules if each._backward_hooks]
 

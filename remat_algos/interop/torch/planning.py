@@ -320,7 +320,6 @@ class Partitioner:
             self._inner.append(gradient)
 
     def _next_place(self) -> tuple[int, int]:
-        """Return (frame, part) of the current graph."""
         before, self._compiling = self._compiling, compile_id()
         if self._compiling is None:
             return 0, 0

@@ -25,20 +25,17 @@ OLDEST, NEWEST = "2.12", "2.14"
 
 
 def _sentence(fact: str) -> str:
-    """Return the message for an unsupported version of PyTorch, with the remedy."""
     remedy = f"python -m pip install 'torch=={NEWEST}.*', or use plan_checkpoints, which supports 2.6 and newer"
     versions = f"PyTorch {OLDEST} to {NEWEST}"
     return f"capture, rematerialize and the backend of torch.compile need {versions}, and {fact}: {remedy}"
 
 
 def _moved(error: Exception) -> ImportError:
-    """Return the error for a name that this version of PyTorch lacks."""
     what = str(error).partition(" from ")[0]
     return ImportError(_sentence(f"PyTorch {torch.__version__} lacks a name that they use ({what})"))
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Parse the first two numbers of a version."""
     return tuple(map(int, version.split(".")[:2]))
 
 
@@ -224,7 +221,6 @@ def _meta_on_cpu(model: Any, inputs: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _replaced(owner: Any, **values: Any) -> Iterator[None]:
-    """Set attributes of an object temporarily."""
     before = {name: getattr(owner, name) for name in values}
     try:
         for name, value in values.items():

@@ -48,7 +48,6 @@ class References:
         return best if fits and (plan is None or ranked < rank(plan.peak_memory, plan.overhead_in_time)) else None
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return the lines of the report as pairs (label, text)."""
         graph = self.one_pass.graph
         order = "the model's order" if self.one_pass.peak_memory == baseline_peak(graph) else "a beam search's order"
         rows = [("one pass", f"{exact_bytes(self.one_pass.peak_memory)} in {order}; shares refer to this")]
@@ -61,7 +60,6 @@ class References:
 
     @classmethod
     def of(cls, model: Captured) -> "References":
-        """Return the references of a model."""
         graph = model.graph
         passes = (baseline(graph), simulate(graph, lowest_pass(graph)))
         regions = [((), False) if each is None else checkpoint_region(each.meta) for each in model.operators]

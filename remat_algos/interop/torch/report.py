@@ -77,7 +77,6 @@ class ModuleTable(Result):
         return [row.name for row in self.modules if row.saved and not row.recomputed and row.name]
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
         return {"one_pass": self.one_pass, "modules": [asdict(each) for each in self.modules]}
 
     def rows(self) -> Iterator[tuple[str, ...]]:

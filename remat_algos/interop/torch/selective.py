@@ -171,7 +171,6 @@ class _Forward(LightMode):
         return self.calls.get(id(operator)) or self.calls.setdefault(id(operator), _Calls(operator))
 
     def is_repeated(self, traits: _Traits) -> bool:
-        """Return True for a call that every rerun must repeat."""
         return traits.counted and (self.all_count or torch.is_grad_enabled())
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -63,14 +63,12 @@ def schema_of(operator: Any) -> Any:
 
 
 def arguments_by_name(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Return the arguments of an operator's call by name."""
     schema = schema_of(operator)
     names = [] if schema is None else [argument.name for argument in schema.arguments]
     return dict(zip(names, args, strict=False)) | dict(kwargs)
 
 
 def writes_into_arguments(operator: Any) -> bool:
-    """Return True if an operator writes in place."""
     schema = schema_of(operator)
     return schema is not None and schema.is_mutable
 
