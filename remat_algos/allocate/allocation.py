@@ -31,7 +31,7 @@ def whole_numbers(array: ArrayLike, what: str, count: int | None = None, *, size
 
 
 def is_byte_count(number: Any) -> TypeGuard[int]:
-    """True for an integer of 0 or more, of any size; False for floats, even whole ones."""
+    """Return True for an integer of 0 or more, of any size; False for floats, even whole ones."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 0)
 
 
@@ -50,7 +50,7 @@ def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> i
 
 
 def is_alignment(number: Any) -> bool:
-    """True if a number is a power of two below 2**53."""
+    """Return True if a number is a power of two below 2**53."""
     alignment = as_whole(number) or 0
     return 0 < alignment < LARGEST_SUM and alignment & (alignment - 1) == 0
 
@@ -183,7 +183,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return self.size.size
 
     def places(self, simulation: Simulation) -> Int64:
-        """int64[k]: index in this table of each buffer of a schedule; AllocationError if they do not match.
+        """int64[k]: index in this table of each buffer of a schedule; raise AllocationError if they do not match.
 
         Examples
         --------
@@ -205,7 +205,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return order
 
     def name(self, i: int) -> str:
-        """Return the name of a buffer, or its number as text; AllocationError for an unknown buffer."""
+        """Return the name of a buffer, or its number as text; raise AllocationError for an unknown buffer."""
         i = as_whole_number(i, "i")
         if not 0 <= i < len(self):
             raise AllocationError("unknown buffer {i}; buffers are 0 to {last}", i=i, last=len(self) - 1)

@@ -67,7 +67,7 @@ class Reservation(Result):
     @classmethod
     @checked_arguments
     def claimed(cls, record: Mapping[str, Any], peak: int) -> Reservation:
-        """Read the JSON record of a plan with this peak, without addresses; PlanError if a number is invalid."""
+        """Read the JSON record of a plan with this peak, without addresses; raise PlanError if a number is invalid."""
         allocator = record.get("allocator") or PEAK
         if allocator == PEAK and record.get("packed_memory") is not None:
             raise PlanError('"packed_memory" of the plan requires "allocator": "arena"')
@@ -202,7 +202,7 @@ def list_allocators() -> Entries[Allocator]:
 
 
 def get_allocator(name: str) -> Allocator:
-    """Return the allocator with a name; AllocationError, which lists the names, if it does not exist."""
+    """Return the allocator with a name; raise AllocationError, which lists the names, if it does not exist."""
     result = ALLOCATORS.get(name) if isinstance(name, str) else None
     if result is not None:
         return result

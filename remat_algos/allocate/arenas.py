@@ -352,7 +352,7 @@ class _ArenaRow:
 
     @classmethod
     def of(cls, buffers: Buffers, capacities: tuple[int, ...], alignment: int) -> _ArenaRow:
-        """Lay out the arenas; AllocationError if the alignment is invalid or an arena unknown."""
+        """Lay out the arenas; raise AllocationError if the alignment is invalid or an arena unknown."""
         rounded, unknown = buffers.rounded(alignment), buffers.arena >= len(capacities)
         belongs = "buffer {name} belongs to arena {arena}; {known!w}"
         refuse(buffers, unknown, belongs, arena=buffers.arena, known=_known(capacities))

@@ -169,7 +169,7 @@ def _places_of(op: str, explicit: Mapping[str, tuple[int, ...]]) -> tuple[int, .
 
 
 def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
-    """Return the read indices of a table entry; AllocationError if it is invalid."""
+    """Return the read indices of a table entry; raise AllocationError if it is invalid."""
     places = () if entry is None else tuple(entry) if isinstance(entry, tuple | list) else (entry,)
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:

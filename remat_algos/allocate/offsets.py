@@ -271,7 +271,7 @@ class Packing:
         return self.placed(stack)
 
     def placed(self, rule: GapFit | SkylineFit) -> Int64:
-        """Run a rule to its end and return the offsets; OutOfTime at the deadline, except for the first rule."""
+        """Run a rule to its end and return the offsets; raise OutOfTime at the deadline, except for the first rule."""
         while not rule.run(tuning.BLOCKS_PER_CALL):
             if self.method != "side by side":
                 self.check()

@@ -100,7 +100,7 @@ class Backend:
 
 
 def backend(name: str) -> Backend:
-    """Return the backend "numpy" or "cupy", ready to run; BackendError if the GPU cannot be used."""
+    """Return the backend "numpy" or "cupy", ready to run; raise BackendError if the GPU cannot be used."""
     if name not in BACKENDS:
         raise BackendError("no backend is called {name!r}; known: {known!l}", name=name, known=BACKENDS)
     if name == "numpy":
@@ -142,7 +142,7 @@ def cuda_kernels(cupy: Any, file: str, *names: str) -> list[Any]:
 
 
 def try_kernels(cupy: Any) -> None:
-    """Compile the kernels of every file and launch one of each; BackendError if the results are wrong."""
+    """Compile the kernels of every file and launch one of each; raise BackendError if the results are wrong."""
     (checksum,) = cuda_kernels(cupy, "mixing.cu", "checksum")
     (keep_busy,) = cuda_kernels(cupy, "busy.cu", "keep_busy")
     found, word = cupy.zeros(1, "uint32"), cupy.zeros(4, "uint8")

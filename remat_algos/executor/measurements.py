@@ -154,7 +154,7 @@ class Execution:
 
 
 def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """Return a read-only copy of step times; ArgumentError for another shape (None is any length)."""
+    """Return a read-only copy of step times; raise ArgumentError for another shape (None is any length)."""
     try:
         if np.iscomplexobj(seconds):
             raise TypeError

@@ -48,7 +48,7 @@ class Memory(Protocol):
         self.close()
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """Allocate uint8[nbytes], to be freed with `key`; OutOfMemoryError if it does not fit."""
+        """Allocate uint8[nbytes], to be freed with `key`; raise OutOfMemoryError if it does not fit."""
 
     def free(self, key: int) -> None:
         """Free an array; the caller keeps no references to it."""
@@ -79,7 +79,7 @@ class TrackingMemory(Memory):
         self._overdue: dict[int, weakref.ref[Any]] = {}
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """Allocate uint8[nbytes], to be freed with `key`; OutOfMemoryError above the limit."""
+        """Allocate uint8[nbytes], to be freed with `key`; raise OutOfMemoryError above the limit."""
         chunk = in_chunks(nbytes)
         if self.used + chunk > self._limit:
             raise OutOfMemoryError("the limit is reached", requested=nbytes, free=max(self._limit - self.used, 0))
@@ -153,7 +153,7 @@ class PoolMemory(Memory):
         return self
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """Allocate uint8[nbytes], to be freed with `key`; OutOfMemoryError above the limit or the device memory."""
+        """Allocate uint8[nbytes], to be freed with `key`; raise OutOfMemoryError if memory does not suffice."""
         try:
             memory = self._malloc(nbytes)
         except MemoryError:

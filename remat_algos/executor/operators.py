@@ -117,7 +117,7 @@ class SyntheticOperators:
 
     @checked_arguments
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Compile the kernels, or allocate scratch; GraphError if the operators belong to another graph."""
+        """Compile the kernels, or allocate scratch; raise GraphError if the operators belong to another graph."""
         if graph is not self._graph and graph.hash != self._graph.hash:
             raise GraphError("these operators were made for another graph; make them for the one that is to run")
         resident = graph.resident

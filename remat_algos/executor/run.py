@@ -53,7 +53,7 @@ class BufferKeys:
 
     @classmethod
     def of(cls, simulation: Simulation, allocation: Allocation | None) -> BufferKeys:
-        """Return the keys of a schedule; AllocationError if the allocation has other buffers."""
+        """Return the keys of a schedule; raise AllocationError if the allocation has other buffers."""
         n, m = simulation.lifetimes.value.size, len(simulation.schedule)
         if allocation is None:
             return cls(list(range(n)), [n] * m, [-1] * n)
@@ -214,7 +214,7 @@ class RunLoop:
         self._residents = []
 
     def _served(self, reads: list[int]) -> tuple[list[int], tuple[Array, ...]]:
-        """Return the instances that a step reads, and their arrays; StaleValueError if one is not live."""
+        """Return the instances that a step reads, and their arrays; raise StaleValueError if one is not live."""
         try:
             served = [self._newest[x] for x in reads]
             return served, tuple([self._arrays[i] for i in served])  # operators cannot replace entries

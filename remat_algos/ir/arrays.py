@@ -1,4 +1,4 @@
-"""Checked read-only arrays, and CSR arrays, in which row i is `indices[indptr[i]:indptr[i + 1]]`."""
+"""Checked read-only arrays and CSR arrays; row i of a CSR array is `indices[indptr[i]:indptr[i + 1]]`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -31,7 +31,7 @@ def frozen(
     """Copy integers to a contiguous read-only array; a scalar is broadcast to `size` entries.
 
     A read-only argument is copied too, because its owner may make it writable again. Raise GraphError if the values do
-    not fit `dtype` exactly, or their number is not `size` (`per` says what an entry is for).
+    not fit `dtype` exactly, or if there are not `size` of them. `per` names what has one entry each, for the message.
     """
     array = as_array(values, what)
     if array.ndim == 0 and size is not None:
@@ -60,9 +60,9 @@ def frozen(
 
 
 def entry_names(values: Any) -> list[Any] | None:
-    """Names of the entries of a mapping, or of an array with an index (pandas, xarray); None if entries have positions.
+    """Return the names of the entries of a mapping, or of an array with an index (pandas, xarray).
 
-    An index that numbers the entries from 0 counts as positions.
+    Return None if entries are identified by position. This includes an index that numbers the entries from 0.
     """
     names = list(values) if isinstance(values, Mapping) else index_of(values)
     return None if names == list(range(len(names or ()))) and not isinstance(values, Mapping) else names
@@ -70,14 +70,14 @@ def entry_names(values: Any) -> list[Any] | None:
 
 def index_of(values: Any) -> list[Any] | None:
     """Return the index of a pandas Series or of an xarray DataArray; None for other types."""
-    index = getattr(values, "index", None)  # a method in lists
+    index = getattr(values, "index", None)  # lists have a method `index`
     if isinstance(indexes := getattr(values, "indexes", None), Mapping) and len(indexes) == 1:
         index = next(iter(indexes.values()))
     return None if index is None or callable(index) or not isinstance(index, Iterable) else list(index)
 
 
 def as_array(values: Any, what: str) -> NDArray[Any]:
-    """Convert an argument to a NumPy array; GraphError if it is ragged, or its entries have names."""
+    """Convert an argument to a NumPy array; raise GraphError if it is ragged or its entries have names."""
     if (names := entry_names(values)) is not None:
         wrong = "{what!w} has entries by name ({names!f}); give a list or an array, in the order of the ids"
         raise GraphError(wrong, what=what, names=list(map(str, names)))
@@ -88,13 +88,13 @@ def as_array(values: Any, what: str) -> NDArray[Any]:
 
 
 def sizes(values: Any, what: str, size: int | None = None, per: str = "") -> Int64:
-    """Read sizes in bytes, also with units ("1.5 kB"), as a read-only array; fractions of a byte are rounded up."""
+    """Convert sizes such as 120.5 or "4MiB" to a read-only array of bytes; fractions of a byte are rounded up."""
     amounts = numbers(values, size_of, what, size, per)
     return amounts if isinstance(amounts, np.ndarray) else frozen(_within(whole_bytes(amounts, what)), np.int64, what)
 
 
 def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tuple[Int64, int]:
-    """Read costs as a read-only array of integers, and the factor by which they were scaled."""
+    """Convert costs to integers; return a read-only array, and the factor by which the costs were scaled."""
     amounts = numbers(values, cost_of, what, size, per)
     if isinstance(amounts, np.ndarray):
         return amounts, 1
@@ -105,7 +105,7 @@ def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tup
 def numbers(values: Any, read: Reading, what: str, size: int | None = None, per: str = "") -> Int64 | list[Any]:
     """Return a read-only array if all entries are integers (vectorized); otherwise a list of exact numbers.
 
-    Raise GraphError, with the position, for an entry that `read` rejects, or a negative fraction.
+    Raise GraphError, with the position of the entry, if `read` rejects an entry or an entry is a negative fraction.
     """
     array = as_array(values, what)
     listed = isinstance(values, list | tuple)
@@ -131,14 +131,14 @@ def _read(entry: Any, read: Reading, what: str) -> Any:
 
 
 def _all_whole(array: NDArray[Any]) -> bool:
-    """True if all entries are integers that fit in an int64."""
+    """Return True if all entries are integers that fit in an int64."""
     if array.dtype.kind != "f":
         return array.dtype.kind in "iu" or not array.size
     return bool((np.abs(array) <= LARGEST_SUM).all() and np.array_equal(array, np.rint(array)))
 
 
 def _within(amounts: Sequence[int]) -> list[int]:
-    """Clip amounts to the range of an int64; a sum with a clipped amount is too large in any case."""
+    """Clip amounts to the range of an int64. Any sum with a clipped amount is too large, so the later check fails."""
     return [min(amount, LARGEST_SUM) for amount in amounts]
 
 
@@ -172,13 +172,13 @@ def check_place(i: int, count: int, what: str) -> int:
 
 
 def by_fields(instance: Any) -> tuple[Any, ...]:
-    """`__reduce__` of a dataclass: pickle and copy call its constructor, which checks and freezes the fields."""
+    """Implement `__reduce__` of a dataclass: pickle and copy call its constructor, which checks and freezes fields."""
     arguments = (getattr(instance, field.name) for field in fields(instance) if field.init)
     return type(instance), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in arguments)
 
 
 def brief(subject: Any) -> str:
-    """Describe a dataclass in one line: arrays by type and shape, collections by length, without empty fields."""
+    """Describe a dataclass in one line: arrays by type and shape, collections by length; empty fields are omitted."""
     parts = []
     for field in fields(subject):
         entry = getattr(subject, field.name)
@@ -196,14 +196,14 @@ def _brief_entry(entry: Any) -> str:
 
 
 def as_whole(number: Any) -> int | None:
-    """Convert a number of any type to an int; None if it is not an integer or not a number (bools are not)."""
+    """Convert a number of any type to an int; return None for other objects, bools and fractions."""
     if isinstance(number, Integral):
         return None if isinstance(number, bool) else int(number)
     return int(float(number)) if isinstance(number, Real) and float(number).is_integer() else None
 
 
 def whole(number: Any, what: str) -> int:
-    """Convert a number of any type to an int; TypeError if it is not a number, GraphError if not an integer."""
+    """Convert a number of any type to an int; raise TypeError for other objects, GraphError for fractions."""
     result = as_whole(number)
     if result is None:
         kind = GraphError if isinstance(number, Real) and not isinstance(number, bool) else ArgumentTypeError
@@ -212,7 +212,7 @@ def whole(number: Any, what: str) -> int:
 
 
 def is_count(number: Any) -> TypeGuard[int]:
-    """True for an integer from 0 to the largest allowed sum."""
+    """Return True for an integer from 0 to the largest allowed sum."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and 0 <= int(number) < LARGEST_SUM
 
 
@@ -262,7 +262,7 @@ def check_sizes(array: Int64, what: str) -> None:
 
 
 def indptr_of(counts: ArrayLike) -> Int64:
-    """int64[n + 1]: row pointers from the number of entries per row."""
+    """Return row pointers, int64[n + 1], from the number of entries per row."""
     lengths = np.asarray(counts)
     indptr = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
@@ -283,7 +283,7 @@ def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
 
 
 def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 | int, size: int) -> Int64:
-    """int64[size]: total weight of the intervals begin:end that cover each position; intervals may be empty."""
+    """Return the total weight of the intervals begin:end that cover each position, int64[size]; they may be empty."""
     change = np.zeros(size + 1, np.int64)
     np.add.at(change, begin, weight)
     np.subtract.at(change, np.maximum(begin, end), weight)
@@ -291,7 +291,7 @@ def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 
 
 
 def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
-    """Return row i; GraphError if i is out of range."""
+    """Return row i; raise GraphError if i is out of range."""
     i = check_place(i, indptr.shape[0] - 1, what)
     entries: list[int] = indices[indptr[i] : indptr[i + 1]].tolist()
     return entries
@@ -304,7 +304,7 @@ def to_lists(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
 
 
 def from_lists(rows: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
-    """(int64[n + 1], int32[k]): CSR arrays from rows given as lists."""
+    """Convert rows given as lists to CSR arrays, int64[n + 1] and int32[k]."""
     return indptr_of(list(map(len, rows))), np.array(list(chain.from_iterable(rows)), np.int32)
 
 
@@ -314,7 +314,7 @@ def group_rows(row: NDArray[Any], entries: NDArray[Any], n_rows: int) -> tuple[I
 
 
 def gather_rows(indptr: Int64, indices: NDArray[Any], rows: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
-    """Select rows in the given order; rows may repeat."""
+    """Return the CSR arrays of these rows in this order; rows may repeat."""
     gathered = indptr_of(np.diff(indptr)[rows])
     shift = np.repeat(indptr[rows] - gathered[:-1], np.diff(gathered))
     return gathered, indices[np.arange(gathered[-1]) + shift]

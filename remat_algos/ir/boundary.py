@@ -22,16 +22,16 @@ def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | N
     A framework calls the forward part, returns its outputs, and calls the backward part with their gradients. So no
     backward node that reads such a gradient may run before a forward output. The node "boundary" enforces this: it is
     `once`, has no bytes and no cost, reads all forward outputs, and is read by each of the `readers`. It is the first
-    node of the backward part and belongs to no forward node. Ids: forward nodes, the boundary, the other backward
-    nodes, in their previous order.
+    node of the backward part and belongs to no forward node. The new order of ids is: forward nodes, the boundary, the
+    other backward nodes. Otherwise the order is unchanged.
 
     Parameters
     ----------
     graph : ComputationGraph
         A graph with a backward part.
     readers : sequence of int, optional
-        Backward nodes that read a gradient from outside. By default the nodes that read a resident of role input that
-        no forward node reads.
+        Backward nodes that read a gradient from outside. By default, the nodes that read an input that no forward node
+        reads.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | N
 
 
 def _tangent_readers(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes that read an input that no forward node reads."""
+    """Return bool[n]: True for nodes that read an input that no forward node reads."""
     reads_tangent = np.zeros(graph.n_nodes, bool)
     if graph.resident is not None:
         reader, read = row_of(graph.resident.read_indptr), graph.resident.read_indices
@@ -103,7 +103,7 @@ def _tangent_readers(graph: ComputationGraph) -> Bool:
 
 
 def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Bool:
-    """bool[n]: the readers; raise GraphError unless all are backward nodes."""
+    """Return bool[n]: True for readers; raise GraphError unless all are backward nodes."""
     reads_tangent = np.zeros(graph.n_nodes, bool)
     for reader in as_list(readers, "readers"):
         node = graph.node_id(reader) if isinstance(reader, str) else as_whole(reader)

@@ -12,7 +12,7 @@ from remat_algos.text.amounts import ABSURD, decimal, parse_bytes
 
 LEAST = "least"
 NEAR_LOWEST = f"{LEAST}+0.1%"
-"""The budget that framework adapters use for "least": the last 0.1 % of memory can cost a third of the compute."""
+"""Framework adapters use this budget for "least", since the last 0.1 % of memory can cost a third of the compute."""
 _SHARE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s*%\s*")
 _NEAR_LOWEST = re.compile(LEAST + r"\s*\+" + _SHARE.pattern)
 _BARE_DECIMAL = re.compile(r"\s*[0-9]*\.[0-9]*\s*")
@@ -26,9 +26,9 @@ class Budget:
     Parameters
     ----------
     memory : int or str, optional
-        Limit on the peak without residents: bytes, "4GiB", or "50%" of the peak without rematerialization. "least" is
-        the lowest peak that the solver finds, and "least+0.1%" allows 0.1 % more and minimizes the compute within that.
-        With an allocator, the limit is on its reserved bytes.
+        Limit on the peak, excluding residents: bytes, a string such as "4GiB", or "50%" for a share of the peak without
+        rematerialization. "least" is the lowest peak that the solver finds, and "least+0.1%" allows 0.1 % more and
+        minimizes the compute within that. With an allocator, the limit is on its reserved bytes.
     overhead : int or str, optional
         Limit on the overhead, the compute in excess of one pass: in the graph's unit, or "30%" of one pass.
     device : int or str, optional
@@ -39,7 +39,7 @@ class Budget:
     TypeError
         If a limit is a float, since 0.5 could mean bytes or a share.
     ValueError
-        If a text is invalid.
+        If a string is invalid.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Budget:
 
     @classmethod
     def of(cls, budget: "Budget | Amount | None") -> "Budget":
-        """Convert an argument to a budget; a number or text is a limit on memory."""
+        """Convert an argument to a budget; a number or a string is a limit on memory."""
         return budget if isinstance(budget, Budget) else cls(memory=budget)
 
     @property
@@ -87,7 +87,7 @@ class Budget:
 
     @checked_arguments
     def memory_limit(self, base: int, resident: int) -> int | None:
-        """Return the limit in bytes, or None; percentages refer to `base`, the peak of one pass, rounded down."""
+        """Return the limit in bytes, or None. Percentages are of `base`, the peak of one pass, and are rounded down."""
         if self.above_lowest is not None:
             wrong = "memory budget {memory!r} is for solve; give bytes, a share, or {least!r} here"
             raise ArgumentError(wrong, memory=self.memory, least=LEAST)

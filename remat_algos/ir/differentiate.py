@@ -21,9 +21,9 @@ from remat_algos.text.amounts import LARGEST_SCALED
 
 PARAMETER = ROLES.index("parameter")
 EXACT, COST_DIGITS = 12, 7
-"""Maximum decimals of scaled gradient costs: if they are exact, and if they are rounded, such as a third.
+"""Maximum significant digits of scaled gradient costs: EXACT for exact costs, COST_DIGITS for rounded ones.
 
-More decimals would leave no range for the times of copies.
+More digits would leave too little of the integer range for the times of copies.
 """
 
 
@@ -42,18 +42,18 @@ def differentiate(
     For each node w from the last to the first, and each differentiable value x that w reads, one node is added. It
     reads the gradients of w's values, the values that w saves, and the partial sum of x's gradient, and computes the
     new sum. The last node of x is called `grad(x)`, earlier ones `grad(x)@w`. At each loss, the first term is a seed of
-    cost 0 that reads the value itself. The outputs of the new graph are the gradients without readers.
+    cost 0 that reads the value itself. The outputs of the new graph are the gradients that no node reads.
 
     Parameters
     ----------
     graph : ComputationGraph
         A graph without a backward part. Without `backward`, gradients read all reads and values of their node.
     factor : float
-        Cost of a node's gradient relative to its own (about 2, chen2016), split evenly over the nodes that compute it.
-        Costs without a unit remain integers. If they have a unit, all costs are multiplied by a power of ten if
-        necessary, and so is `labels.compute_scale`.
+        Cost of a node's gradient as a multiple of the node's own cost (about 2, chen2016). It is split evenly over the
+        nodes that compute the gradient. Costs without a unit remain integers. If costs have a unit, all costs are
+        multiplied by a power of ten if necessary, and so is `labels.compute_scale`.
     parameter_gradients : bool
-        If True, residents of role `parameter` get gradients too, which are outputs.
+        If True, residents of role `parameter` get gradients too, and these gradients are outputs.
     loss : str or sequence of str, optional
         Names of the values to differentiate; by default every differentiable output.
     keep_outputs : bool
@@ -121,7 +121,7 @@ def differentiate(
 
 
 def differentiate_as(graph: ComputationGraph, options: Mapping[str, Any]) -> ComputationGraph:
-    """Call `differentiate` with options from a file or a table; TypeError if an option is unknown."""
+    """Call `differentiate` with options from a file or a table; raise TypeError if an option is unknown."""
     known = [parameter for parameter in inspect.signature(differentiate).parameters if parameter != "graph"]
     if unknown := [name for name in options if name not in known]:
         wrong = "differentiate has no option {unknown!r}; its options are {known!l}"
@@ -139,7 +139,7 @@ def _options(
         "loss": list(map(str, loss)) if loss is not None else None,
         "keep_outputs": bool(keep_outputs),
     }
-    # Plans of graphs without codes keep their old record.
+    # Omit `encode` if it is off, so that records of plans made before the option existed still match.
     return options | ({"encode": int(bits)} if bits else {})
 
 
@@ -164,7 +164,7 @@ def _pairs(graph: ComputationGraph, backward: Backward, seeds: Bool, parameter_g
 
 
 def everything_saved(graph: ComputationGraph) -> Backward:
-    """Gradients that read all reads and values of their node, and have the size of their value."""
+    """Return gradients that read all reads and values of their node, and have the size of their value."""
     n = graph.n_nodes
     own = np.arange(graph.n_values, dtype=np.int32)
     saved = join_rows(graph.read_indptr, graph.read_indices, graph.value_indptr, own)
@@ -190,7 +190,7 @@ def _seeds(graph: ComputationGraph, backward: Backward, loss: Sequence[str] | No
 
 
 def _targets(graph: ComputationGraph, backward: Backward, parameter_gradients: bool) -> tuple[Int64, Int32]:
-    """Targets of the gradients of each node: its reads, then its parameters, numbered from `n_values`."""
+    """Return the targets of each node's gradients: values that it reads, then parameters, numbered from `n_values`."""
     has_gradient = (backward.grad_memory >= 0)[graph.read_indices]
     reads = select_entries(graph.read_indptr, graph.read_indices, has_gradient)
     resident = graph.resident
@@ -209,10 +209,11 @@ def _owners(graph: ComputationGraph, target: Int32, reader: Int32) -> Int32:
 
 
 def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: float) -> tuple[Int64, int]:
-    """int64[g]: the cost of a node's gradient, split over its nodes; and the power of ten that scales all costs.
+    """Return int64[g], the cost of each gradient node, and the power of ten by which all costs are scaled.
 
-    Costs with a unit are scaled until each share is an integer or has enough digits, equally many in every unit. The
-    first node of each gradient gets the rounding remainder.
+    The cost of a forward node's gradient is split evenly over its gradient nodes. Costs with a unit are scaled until
+    each share is an integer or has enough digits; the number of digits is the same in every unit. The first gradient
+    node gets the rounding remainder.
     """
     shares = np.flatnonzero(reader >= 0)
     first = np.flatnonzero(np.diff(reader[shares], prepend=-1))
@@ -243,7 +244,11 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
 
 
 def _places(cost: Sequence[int], count: Sequence[int], q: int) -> int:
-    """Decimals that make the shares cost/(q count) integers, or give the smallest `COST_DIGITS`; negative for zeros."""
+    """Return the power of ten that makes the shares cost / (q * count) integers.
+
+    If they would need more than `EXACT` digits, return the power that leaves the smallest share `COST_DIGITS` digits;
+    it is negative if digits before the decimal point are rounded off.
+    """
     positive = [(each, q * n) for each, n in zip(cost, count, strict=True) if each]
     if not positive:
         return 0
@@ -254,7 +259,7 @@ def _places(cost: Sequence[int], count: Sequence[int], q: int) -> int:
 
 
 def _ratio(factor: float) -> Fraction:
-    """Recover the fraction that a float stands for, such as 2/3 or 0.3; otherwise the decimal that it prints as."""
+    """Return the simple fraction that a float approximates, such as 2/3; otherwise its decimal representation."""
     printed = Fraction(str(factor))
     near = printed.limit_denominator(10**6)
     return near if abs(near - printed) <= printed / 10**12 else printed
@@ -289,15 +294,15 @@ def _check_names(names: GradientNames, reader: Int32) -> None:
 
 
 def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
-    """Residents, read by a node's gradients as by the node itself."""
+    """Return the residents of the new graph; a gradient reads the residents that its node reads."""
     if resident is None:
         return None
     indptr, indices = resident.read_indptr, resident.read_indices
-    with_seed = np.append(indptr, indptr[-1])  # last row: seeds
+    with_seed = np.append(indptr, indptr[-1])  # empty last row for seeds
     read_indptr, read_indices = gather_rows(with_seed, indices, np.append(np.arange(indptr.size - 1), reader))
     return replace(resident, read_indptr=read_indptr, read_indices=read_indices)
 
 
 def _with(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
-    """Both arrays, concatenated."""
+    """Concatenate the entries of both parts."""
     return np.concatenate([forward, backward])

@@ -30,20 +30,22 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     A dropout mask becomes one bit per element for all its readers, so that the dropout may be recomputed.
 
     A node that reads bits has a workspace of the size of the decoded value. Compute is unchanged. Memory increases at a
-    step only in two cases: bits of values that are also live in full (1/32 of their size, or 1/8 of a mask of bytes),
-    and a ReLU that is live because one of its readers is recomputed later, in addition to the decoded value.
+    step only in two cases. The bits of a value may be live together with the full value; they add 1/32 of its size, or
+    1/8 for a mask stored as bytes. The output of a ReLU may be live, for a reader that is recomputed later, while a
+    gradient decodes its bits.
 
     Parameters
     ----------
     graph : ComputationGraph
-        A graph without a backward part. Without `backward` gradients read everything, and nothing changes.
+        A graph without a backward part. If it has no `backward`, gradients read everything and nothing changes.
     bits : int
         Bits per element: 32 for float32, 16 for float16.
 
     Returns
     -------
     ComputationGraph
-        Ids of nodes are unchanged. The input itself if no gradient can use bits, for example if already encoded.
+        Ids of nodes are unchanged. The same graph if no gradient can use bits, for example because the graph is already
+        encoded.
 
     Raises
     ------
@@ -84,10 +86,10 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codes:
-    """Values stored as one bit per element, where elements have `bits` bits.
+    """Values to be stored as one bit per element instead of `bits` bits.
 
-    The gradients of `nodes`, ascending, read bits instead of the first value and decode them to `decoded` bytes. The
-    values `masks` become bits of `mask_memory` bytes.
+    The gradients of `nodes` (ascending) read bits instead of the first value, and decode them into `decoded` bytes.
+    Each value in `masks` is stored as bits, in `mask_memory` bytes.
     """
 
     nodes: Int64
@@ -129,7 +131,7 @@ class Codes:
         return self._with_signs(masked, replace(backward, grad_workspace=grad_workspace))
 
     def _with_signs(self, graph: ComputationGraph, backward: Backward) -> ComputationGraph:
-        """Add a last extra value to each of the nodes, which their gradients read instead."""
+        """Append a value of sign bits to each of `nodes`; their gradients read it instead of the first value."""
         ends = graph.value_indptr[self.nodes + 1]
         new = ends + np.arange(ends.size)
         saver = row_of(backward.saved_indptr)
@@ -155,11 +157,11 @@ class Codes:
 
 
 def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int], bits: int) -> dict[int, int]:
-    """Allowed nodes whose gradient can read bits, ascending, with the bytes that it decodes.
+    """Return the allowed nodes whose gradients can read bits, ascending, with the bytes that each gradient decodes.
 
-    Iterate: if one of them no longer reads a value, another gradient may be the last reader of that value.
+    Repeat until nothing changes: if a gradient no longer reads a value, another may become its only reader.
     """
-    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # reading gradients per value
+    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # gradients reading each value
     indptr, readers = graph.readers
     decoded: dict[int, int] = {}
     waiting = allowed
@@ -175,7 +177,10 @@ def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int
 
 
 def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: int, bits: int) -> int:
-    """Bytes of the largest value that no gradient reads if this node's gradient reads bits; 0 if not worth it."""
+    """Return the bytes of the largest value that no gradient reads once this node's gradient reads bits.
+
+    Return 0 if this is not more than the bytes of the bits.
+    """
     first, reads, saved = int(graph.value_indptr[node]), graph.reads(node), backward.saved(node)
     if len(reads) != 1 or backward.grad_memory[reads[0]] < 0 or not {*saved} <= {first, *reads}:
         return 0
@@ -186,7 +191,10 @@ def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: 
 def _masks(
     graph: ComputationGraph, backward: Backward, kinds: list[OperationKind | None], node: int, bits: int
 ) -> dict[int, int]:
-    """Bytes of each encoded mask of a node: a random draw read only by dropouts, or the mask of a dropout."""
+    """Return the encoded bytes of each mask of a node.
+
+    Masks are random draws that only dropouts read, and the masks that dropouts compute.
+    """
     indptr, readers = graph.readers
     bytes_of, drawn = {}, getattr(kinds[node], "name", "") == MASK
     for x in graph.values(node)[0 if drawn else 1 :]:
@@ -203,7 +211,7 @@ def _masks(
 
 
 def _moved(values: Int32, ends: Int64) -> Int32:
-    """Return the ids of values after insertions at `ends`."""
+    """Return the ids of values after one value is inserted at each of `ends`."""
     return (values + np.searchsorted(ends, values, side="right")).astype(np.int32)
 
 
@@ -226,7 +234,7 @@ def _is_relu(op: str) -> bool:
 
 
 def n_encoded(graph: ComputationGraph, bits: int) -> int:
-    """Number of feature maps that `encode` would store as bits."""
+    """Return the number of feature maps that `encode` would store as bits."""
     if graph.backward is None or graph.labels.ops is None:
         return 0
     return len(Codes.of(graph, graph.backward, bits))

@@ -76,7 +76,7 @@ class ComputationGraph:
         CSR pointers; every node has at least one value.
     read_indptr : int64[n + 1]
     read_indices : int32[k]
-        Row v has the values that node v reads, without duplicates, in argument order.
+        Row v contains the values that node v reads, without duplicates, in argument order.
     memory : int64[n_values]
         Bytes of each value.
     compute : int64[n]
@@ -200,8 +200,8 @@ class ComputationGraph:
         Sizes and costs are read as in files (docs/formats.md): 120.5, "4MiB". If `compute` has decimals, all costs are
         scaled, including those of gradients. Mappings, and arrays with an index of names such as a pandas Series, are
         matched by the names in `labels`: value names for `memory` and `output`, node names otherwise. By default each
-        node has one value, and the outputs are the first values of nodes whose values are all unread. See the class for
-        shapes and units.
+        node has one value, and the outputs are the first values of nodes none of whose values is read. See the class
+        for shapes and units.
 
         Examples
         --------
@@ -257,7 +257,7 @@ class ComputationGraph:
         """Create a graph of nodes with one value each from pairs (u, v), where v reads u.
 
         Ids 0 to n - 1 that are topological are kept. Other ids are renumbered topologically, smallest first, and names
-        in order of appearance; `labels` then has the original id or name of each node. Repeated pairs count once.
+        in order of appearance; `labels` then contains the original id or name of each node. Repeated pairs count once.
 
         Parameters
         ----------
@@ -267,8 +267,8 @@ class ComputationGraph:
             order of appearance. Mappings, and arrays with an index of names such as a pandas Series, have an entry for
             every node by id or name.
         n_nodes : int, optional
-            Number of nodes, for ids whose last nodes have no edge. By default the length of an array, or the nodes that
-            occur in edges.
+            Number of nodes; needed if the nodes with the largest ids have no edges. By default the length of an array
+            argument or, without arrays, the nodes that occur in edges.
         **arrays
             Further arguments of `from_arrays`; for names or renumbered ids only `workspace`, `once`, `output` and
             `mark`.
@@ -307,7 +307,7 @@ class ComputationGraph:
     @classmethod
     @checked_arguments
     def from_tables(cls, tables: Tables) -> "ComputationGraph":
-        """Create a graph from rows with names, as in files; ids are topological, the earliest possible row first."""
+        """Create a graph from rows with names, as in files; ids are topological, earliest possible row first."""
         arguments = assemble(tables)
         derivation = arguments.pop("derivation")
         return cls.from_arrays(**arguments, derivation=Derivation.of(derivation, tables.source) if derivation else None)
@@ -317,9 +317,9 @@ class ComputationGraph:
     ) -> "ComputationGraph":
         """Return a copy with other sizes or costs, read as in `from_arrays`.
 
-        Gradients with the size of their value keep the size of their value. `compute` is in units of the graph, of
-        which `labels.compute_scale` make one `labels.compute_unit`. Mappings need an entry for every value (`memory`)
-        or node, by name.
+        A gradient that has the size of its value gets the new size of the value. `compute` is in the integer unit of
+        the graph; `labels.compute_scale` of these are one `labels.compute_unit`. Mappings need an entry for every value
+        (`memory`) or node, by name.
         """
         labels, backward, n = self.labels, self.backward, self.n_nodes
         memory = in_order("memory", memory, self.value_names)
@@ -457,8 +457,9 @@ class ComputationGraph:
     def owner(self) -> Int32:
         """int32[n]: the forward node whose block each backward node belongs to; -1 in the forward part.
 
-        This is `forward_of` if it is a node. Other backward nodes run as early as possible: they get the earliest owner
-        of the backward nodes that they read, otherwise the latest forward node that they read, otherwise the last.
+        This is `forward_of` if it is a node. Other backward nodes run as early as possible. Their owner is the minimum
+        owner of the backward nodes that they read; if they read none, the maximum forward node that they read; if they
+        read no node, the last forward node.
         """
         return derived(self, "owner", lambda: _owners(self))
 
@@ -506,7 +507,7 @@ class ComputationGraph:
         return range(int(self.value_indptr[node]), int(self.value_indptr[node + 1]))
 
     def value_name(self, value: int) -> str:
-        """Return the name of a value: its own, or the node's name for the first value, and `name:k` for value k."""
+        """Return the name of a value; by default its node's name, with `:k` if it is value k > 0 of the node."""
         value = check_place(value, self.n_values, "value")
         node = int(self.producer[value])
         return self.labels.value(value, node, value - int(self.value_indptr[node]))
@@ -525,7 +526,7 @@ class ComputationGraph:
         return self.resident.names if self.resident is not None else ()
 
     def node_id(self, name: str | int) -> int:
-        """Return the id of the node with a name; GraphError if there is none."""
+        """Return the id of the node with a name; raise GraphError if there is none."""
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
@@ -534,7 +535,7 @@ class ComputationGraph:
         return ids[name]
 
     def value_id(self, name: str | int) -> int:
-        """Return the id of the value with a name, or of the base of that view; GraphError if there is none."""
+        """Return the id of the value with a name, or of the base of that view; raise GraphError if there is none."""
         ids: dict[str, int] = derived(self, "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())})
         name = _as_name(name)
         name = self.labels.views.get(name, name)
@@ -544,7 +545,7 @@ class ComputationGraph:
 
 
 def _as_name(name: Any) -> str:
-    """Return a name, or an integer as text."""
+    """Return a name; convert an integer to a string."""
     return name if isinstance(name, str) else spelled(whole(name, "the name or number of a node"))
 
 
@@ -554,12 +555,12 @@ def check_graph(graph: Any) -> None:
 
 
 def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:
-    """Return an attribute of a graph that is computed on first use; arrays are read-only."""
+    """Return an attribute of a graph, computed on first use; arrays are made read-only."""
     return remembered(graph._derived, name, make)
 
 
 def remembered(kept: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
-    """Return an entry that is computed on first use; arrays are read-only."""
+    """Return the entry `name` of `kept`, computed by `make` on first use; arrays are made read-only."""
     if name not in kept:
         result = make()
         if type(result) is tuple:
@@ -569,10 +570,10 @@ def remembered(kept: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
 
 
 def _scaled(labels: Labels, backward: Backward | None, scale: int) -> tuple[Labels, Backward | None]:
-    """Scale the unit of labels, and the costs of gradients."""
+    """Return labels and gradients whose unit of cost is `scale` times finer."""
     labels = replace(labels, compute_scale=labels.compute_scale * scale)
     if backward is not None:
-        costs = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)  # clipped
+        costs = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)  # clipped, to avoid overflow
         backward = replace(backward, grad_compute=np.where(costs < 0, costs, costs * scale))
     return labels, backward
 
@@ -589,7 +590,10 @@ def _owners(graph: ComputationGraph) -> Int32:
 
 
 def _updates(graph: ComputationGraph) -> Bool:
-    """bool[n]: optimizer updates: backward `once` nodes with unread 0-byte outputs that read a parameter or state."""
+    """Return bool[n]: True for optimizer updates.
+
+    These are backward `once` nodes that read a parameter or state and compute only unread outputs of 0 bytes.
+    """
     silent = graph.output & (graph.memory == 0)
     silent[graph.read_indices] = False
     loud = np.bincount(graph.producer[~silent], minlength=graph.n_nodes) > 0
@@ -602,19 +606,19 @@ def _updates(graph: ComputationGraph) -> Bool:
 
 
 def changeable_reads(graph: ComputationGraph) -> tuple[Int32, Int32]:
-    """(int32[k], int32[k]): pairs of a node and a parameter or state that it reads."""
+    """Return pairs of a node and a parameter or state that it reads, as (int32[k], int32[k])."""
     if graph.resident is None:
         return np.empty(0, np.int32), np.empty(0, np.int32)
     return graph.resident.changeable_reads()
 
 
 def runs_once(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes that may run only once: `once` nodes and nodes marked keep."""
+    """Return bool[n]: True for `once` nodes and nodes marked keep, which may run only once."""
     return graph.once | (graph.mark == KEEP) if graph.mark is not None else graph.once
 
 
 def updates_and_readers(graph: ComputationGraph) -> tuple[Int32, Int32]:
-    """(int32[k], int32[k]): pairs of an update and a node whose runs must all precede it."""
+    """Return pairs of an update and a node whose runs must all precede it, as (int32[k], int32[k])."""
     pairs = set[tuple[int, int]]()
     if graph.updates.any():
         readers: dict[int, list[int]] = {}

@@ -10,7 +10,7 @@ from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError
 
 FIRST, EITHER = (0,), (0, 1)
-"""Indices of reads that may be overwritten."""
+"""Indices of the reads that an operation may overwrite: the first, or either of the first two."""
 
 OTHER = "other"
 """The default layer type."""
@@ -27,25 +27,26 @@ class OperationKind:
     name : str
         The name, as in `Labels.ops`.
     saves : str
-        What the gradient reads: "inputs", all reads of the operation; "output", its first value; "inputs output" or "".
-        Gradients always read residents.
+        What the gradient reads: "inputs" (all reads of the operation), "output" (its first value), "inputs output"
+        (both) or "" (neither). Gradients always read residents.
     aliases : tuple of str
         Other names of the kind.
     flops : int
-        Floating-point operations per element, if the builder method counts elements.
+        Floating-point operations per element, used if the builder method counts elements.
     layer : str
-        Default layer type, unless the name implies another.
+        Layer type of an operation whose name does not imply one.
     extra : tuple of str
-        Values after the first one that frameworks store only for the gradient.
+        Names of the values after the first, which frameworks store only for the gradient.
     saves_alone : str
-        `saves` if the operation has only its first value, as in the graphs of kusumoto2019.
+        The value of `saves` for operations with a single value, as in the graphs of kusumoto2019.
     heavy : bool
         True for matrix products and convolutions, which chen2016 and echo2020 never recompute.
     in_place : tuple of int
         Indices of the reads that the first value may overwrite if nothing reads them later, in order of preference; an
         element-wise sum may overwrite either, as in NNVM.
     gradient_in_place : bool
-        True if its element-wise gradient may overwrite the gradient that it reads first; True for all in-place kinds.
+        True if the operation's gradient is element-wise and may overwrite the gradient that it reads first. Kinds with
+        `in_place` allow this in any case.
     binarizable : bool
         True if gradients need only one bit per element of the first value (echo2020, algorithm 1).
 
@@ -84,13 +85,16 @@ class OperationKind:
 
     @checked_arguments
     def saved(self, *, alone: bool = False) -> tuple[bool, bool]:
-        """Return whether the gradient reads the inputs, and the first value; `alone` if there is no other value."""
+        """Return whether the gradient reads the inputs, and whether it reads the first value.
+
+        Pass `alone` for an operation with a single value.
+        """
         words = self.saves_alone if alone else self.saves
         return "inputs" in words, "output" in words
 
     @property
     def gradient_places(self) -> tuple[int, ...]:
-        """Indices of the reads that its gradient may overwrite."""
+        """Indices of the reads that the gradient may overwrite."""
         return FIRST if self.in_place or self.gradient_in_place else ()
 
 
@@ -188,7 +192,7 @@ KINDS = (
 
 @checked_arguments
 def register_kinds(*kinds: OperationKind) -> None:
-    """Register kinds of operations; a kind with an existing name replaces the earlier one and its aliases.
+    """Register kinds of operations. A kind with the name of an existing kind replaces it, including its aliases.
 
     Parameters
     ----------
@@ -254,13 +258,13 @@ def kind_name(op: str) -> str:
 
 
 class _Known(NamedTuple):
-    """Kinds by name, and by name or alias."""
+    """The registered kinds, indexed by name, and indexed by name or alias."""
 
     by_name: dict[str, OperationKind]
     by_any_name: dict[str, OperationKind]
 
     def add(self, kind: OperationKind) -> None:
-        """Add or replace a kind; ValueError if another kind has one of its names."""
+        """Add or replace a kind; raise ValueError if another kind has one of its names."""
         names = (kind.name, *kind.aliases)
         for name in names:
             owner = self.by_any_name.get(name, kind)

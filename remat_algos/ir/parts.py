@@ -44,8 +44,8 @@ OF_LOSS, OF_ALL = -1, -2
 class Labels:
     """Names of nodes and values, operations, names of contracted views, and the unit of compute.
 
-    Without names, a node is called by its id. The first value of node `v` has the same name and value k is called
-    `v:k`, unless `value_names` has another name.
+    Without names, a node is called by its id. By default the first value of a node has the node's name, and value k > 0
+    of node `v` is called `v:k`; `value_names` contains the exceptions.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Labels:
         return [] if self.names is None else [self.names[node] for node in nodes]
 
     def value(self, value: int, node: int, place: int) -> str:
-        """Return the name of a value, the one with index `place` of its node."""
+        """Return the name of a value, which has index `place` among the values of its node."""
         if as_whole_number(value, "value") in self.value_names:
             return self.value_names[value]
         return f"{self[node]}:{place}" if place else self[node]
@@ -153,8 +153,8 @@ class GradientNames:
     """Names of a graph's nodes followed by those of its gradients, computed on first use.
 
     `labels` and `value_indptr` belong to the forward part. Targets are values or, from `n_values` on, residents. The
-    reader is the last node w of a partial sum, `grad(x)@w`; `OF_LOSS` gives `grad(x)@loss`, and `OF_ALL`, the complete
-    sum, `grad(x)`.
+    partial sum of gradients of x up to reader w is called `grad(x)@w`. Two special readers are `OF_ALL` for the
+    complete sum, `grad(x)`, and `OF_LOSS` for `grad(x)@loss`.
     """
 
     labels: Labels
@@ -185,7 +185,7 @@ class GradientNames:
     def __iter__(self) -> Iterator[str]:
         nodes = self.labels.of_nodes(self.n_nodes)
         of = [*self.labels.of_values(self.value_indptr), *self.residents]
-        last = [*(f"@{name}" for name in nodes), "", "@loss"]  # negative: OF_ALL, OF_LOSS
+        last = [*(f"@{name}" for name in nodes), "", "@loss"]  # OF_ALL is -2, OF_LOSS -1
         yield from nodes
         for x, w in zip(self.target.tolist(), self.reader.tolist(), strict=True):
             yield f"grad({of[x]}){last[w]}"
@@ -269,7 +269,7 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
 
 
 def _distinct_by_rule(labels: Labels, residents: Sequence[str]) -> bool:
-    """True if names cannot clash: they are ids, or belong to a checked graph and its gradients."""
+    """Return True if names cannot clash: they are ids, or belong to a checked graph and its gradients."""
     names = labels.names
     others = (labels.value_names, labels.views, tuple(residents))
     if not isinstance(names, GradientNames):
@@ -305,7 +305,7 @@ class Resident:
         Index into `ROLES`.
     read_indptr : int64[n + 1]
     read_indices : int32[k]
-        Row v has the residents that node v reads, sorted.
+        Row v contains the residents that node v reads, sorted.
     names : tuple of str
         One per resident, without duplicates.
     """
@@ -346,7 +346,7 @@ class Resident:
         return row(self.read_indptr, self.read_indices, node, "node")
 
     def changeable_reads(self) -> tuple[Int32, Int32]:
-        """(int32[k], int32[k]): pairs of a node and a parameter or state that it reads."""
+        """Return pairs of a node and a parameter or state that it reads, as (int32[k], int32[k])."""
         changeable = self.role[self.read_indices] != INPUT
         return row_of(self.read_indptr, np.int32)[changeable], self.read_indices[changeable]
 
@@ -359,7 +359,7 @@ class Backward:
     ----------
     saved_indptr : int64[n + 1]
     saved_indices : int32[k]
-        Row v has the reads and values of v that its gradient reads, sorted.
+        Row v contains the reads and values of v that its gradient reads, sorted.
     grad_memory : int64[n_values]
         Bytes of the gradient of each value, -1 if it has none.
     grad_compute : int64[n]
@@ -434,7 +434,7 @@ class Derivation:
 
     @classmethod
     def of(cls, record: Any, source: str) -> Derivation:
-        """Read a JSON record; GraphError, with the file, if it is invalid."""
+        """Read a JSON record; raise GraphError, which names the file, if it is invalid."""
         if (
             not isinstance(record, dict)
             or record.keys() != {"source_hash", "options"}
@@ -451,7 +451,7 @@ class Derivation:
 
 
 def _without_decimals(entry: Any) -> Any:
-    """Return a JSON entry with decimals converted to floats, recursively."""
+    """Convert every Decimal in a JSON entry to a float, recursively."""
     if isinstance(entry, dict):
         return {name: _without_decimals(each) for name, each in entry.items()}
     if isinstance(entry, list):

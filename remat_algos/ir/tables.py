@@ -1,4 +1,4 @@
-"""Graphs as rows with names, which all text formats use, or as edge pairs; and their assembly into arrays."""
+"""Conversion to arrays: of rows with names, which all text formats use, and of pairs of nodes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Number = int | Decimal
 
 @dataclass(slots=True)
 class ValueRow:
-    """A value of a node; `name` defaults to that by index, `grad_memory` to its own size."""
+    """A value of a node. By default, the index determines `name`, and `grad_memory` is the size of the value."""
 
     memory: Number = 1
     name: str | None = None
@@ -52,7 +52,7 @@ class ValueRow:
 
 @dataclass(slots=True)
 class NodeRow:
-    """A node; if `saved` is None its gradient reads all its reads and values.
+    """A node. If `saved` is None, its gradient reads everything that the node reads and computes.
 
     `backward` marks nodes of the backward part that belong to no single forward node.
     """
@@ -92,10 +92,10 @@ class ResidentRow:
 class Tables:
     """The rows of a graph, in any order.
 
-    Gradients are absent ("none"), described by the rows ("to come"), or nodes themselves ("present"). `views` maps
-    views contracted earlier to their bases. `compute_scale` is the factor by which costs were multiplied, by default
-    derived from their decimals. `unsized` and `uncosted` are nodes without size or cost in the file; `ignored` are its
-    unused columns, keys or attributes.
+    `backward` is "none" without gradients, "to come" if the rows describe gradients, and "present" if gradients are
+    nodes. `views` maps the names of contracted views to those of their bases. `compute_scale` is the factor by which
+    costs were multiplied, by default derived from their decimals. `unsized` and `uncosted` list nodes without size or
+    cost in the file; `ignored` lists the unused columns, keys or attributes of the file.
     """
 
     nodes: list[NodeRow]
@@ -112,7 +112,7 @@ class Tables:
 
 
 def assemble(tables: Tables) -> dict[str, Any]:
-    """Return arguments for `from_arrays`; GraphError, with file and line, for bad names, duplicates and cycles."""
+    """Return arguments for `from_arrays`; raise GraphError with file and line for bad names, duplicates and cycles."""
     return _Assembly(tables).arrays()
 
 
@@ -193,7 +193,7 @@ class _NameIndex:
         return numbers
 
     def _canonical(self, name: str, views: Mapping[str, Any]) -> str:
-        """Return the name of a view unchanged, and any other name as the name of its value."""
+        """Return the default name of the value that a name refers to; return the name of a view unchanged."""
         return name if name in views or name not in self.place else self.of[self.place[name]]
 
     def resolve_rows(self, rows: Sequence[NodeRow], named: Sequence[Sequence[str]]) -> tuple[Int64, Int64]:
@@ -204,13 +204,16 @@ class _NameIndex:
                 raise KeyError
             numbers = np.fromiter(map(self.place.__getitem__, chain.from_iterable(named)), np.int64, int(indptr[-1]))
         except KeyError:
-            # A view or an unknown name.
+            # Some name is a view or unknown.
             numbers = np.array([x for row, names in zip(rows, named, strict=True) for x in self.resolve(row, names)])
         return unique_rows(indptr, numbers.astype(np.int64))
 
 
 class _Assembly:
-    """Assembly of rows in file order into arrays; ids are topological, earliest row first, without pure views."""
+    """Converts rows in file order to arrays.
+
+    Ids are topological, earliest row first. Nodes that are only views get no id.
+    """
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -337,7 +340,7 @@ class _Assembly:
         return np.array(whole_bytes(sizes, self.tables.source), np.int64)
 
     def _checked(self, amounts: Sequence[Number], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
-        """Return amounts as an array after an exact check of signs and sum; with a `minimum` of -1, -1 means none."""
+        """Return amounts as an array after an exact check of signs and sum; -1 stands for a missing amount."""
         lowest = min((amount for amount in amounts if amount != minimum), default=0)
         if lowest < 0 or sum(amounts) - minimum * len(amounts) >= LARGEST_SUM:
             total: Number = 0
@@ -455,7 +458,7 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
         raise GraphError(NO_PAIRS)
     if pairs.dtype.kind == "O" and (empty := [i for i, pair in enumerate(pairs.tolist()) if None in pair]):
         raise GraphError("edge {empty} has None for a node; give two ids or names", empty=empty[0])
-    if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:  # hashes, for example
+    if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:  # such as hashes
         return pairs.astype(object)
     return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
 
@@ -469,7 +472,7 @@ def _whole_ids(pairs: np.ndarray, edges: Any) -> np.ndarray:
 
 
 def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) -> Int64:
-    """Return the node ids, ascending: 0 to n - 1 if an array or `n_nodes` counts them, otherwise those in edges."""
+    """Return the node ids, ascending: 0 to n - 1 if `n_nodes` or an array determines n, otherwise those in edges."""
     positional = [a for a in arrays.values() if entry_names(a) is None]
     rows = [a if isinstance(a, list | tuple) else np.asarray(a) for a in positional]
     sizes = [len(a) for a in rows if isinstance(a, list | tuple) or a.ndim == 1]
@@ -485,20 +488,20 @@ def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) 
 
 
 def are_topological(pairs: np.ndarray, ids: Int64) -> bool:
-    """True if ids are 0 to n - 1, and every edge leads to a larger id."""
+    """Return True if ids are 0 to n - 1 and every edge leads to a larger id."""
     dense = not ids.size or (ids[0] == 0 and int(ids[-1]) == ids.size - 1)
     return bool(dense and (pairs[:, 0] < pairs[:, 1]).all())
 
 
 def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
-    """(int64[n + 1], [<= k]): reads of each node in CSR form, in order of appearance, without duplicates."""
+    """Return the reads of each node as CSR arrays, in order of appearance, without duplicates."""
     _, first = np.unique(pairs[:, 1] * n + pairs[:, 0], return_index=True)
     pairs = pairs[np.sort(first)]
     return group_rows(pairs[:, 1], pairs[:, 0], n)
 
 
 def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
-    """Default outputs: the first value of each node whose values are all unread."""
+    """Return the default outputs: the first value of each node none of whose values is read."""
     n_values = int(value_indptr[-1])
     read = np.zeros(n_values + 1, np.int64)
     read[read_indices[(read_indices >= 0) & (read_indices < n_values)] + 1] = 1

@@ -24,10 +24,11 @@ from remat_algos.schedule.timeline import timeline
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchKernel:
-    """State of the search kernel: the needed nodes of a graph, with sizes in units so that they sum to less than 2**30.
+    """State of the search kernel: the needed nodes of a graph, with sizes in multiples of `unit` bytes.
 
-    Sizes are rounded up and limits down, so a peak within the limit in units is also within it in bytes. `number[v]` is
-    the kernel's id of node v, -1 if not needed; `mean_compute` is 1 if all nodes cost nothing.
+    `unit` is such that all sizes sum to less than 2**30. Sizes are rounded up and limits down, so a peak within the
+    limit in units is also within it in bytes. `number[v]` is the kernel's id of node v, -1 if not needed;
+    `mean_compute` is 1 if all nodes cost nothing.
     """
 
     state: ScheduleSearch
@@ -49,9 +50,10 @@ class SearchKernel:
         times: LinkTimes | None = None,
         leaving: Bool | None = None,
     ) -> "SearchKernel":
-        """Return the kernel for a graph; nodes run at most `max_runs` times, fewer if marks or constraints say so.
+        """Return the kernel for a graph; nodes run at most `max_runs` times, fewer if marks or constraints require it.
 
-        With copy times, values (or only those in `leaving`) may be on the host, and the cost of a schedule is its time.
+        With `times`, values may be copied to the host (only those in `leaving`, if specified), and the cost of a
+        schedule is its time.
         """
         nodes = np.flatnonzero(graph.needed).astype(np.int32)
         values = np.flatnonzero(graph.needed[graph.producer]).astype(np.int32)
@@ -106,9 +108,9 @@ class SearchKernel:
         return cls(state, nodes, number, unit, region_limits, mean or 1.0, values)
 
     def start(self, schedule: Schedule, limit: int, *, goal: int, within: bool = False) -> bool:
-        """Start from a schedule and discard the best one; return False if it violates a rule or a constraint.
+        """Start from a schedule and forget the previous best one; return False if it violates a rule or a constraint.
 
-        Pass `within` if its peak in bytes is within the limit; in rounded units it may exceed the limit.
+        Set `within` if the peak in bytes is within the limit, because the peak in rounded units may exceed it.
         """
         self.state.forget()
         order = self.number[schedule.order]
@@ -119,7 +121,7 @@ class SearchKernel:
         return bool(self.state.start(order[order >= 0], *limits, goal, within))
 
     def cool(self, hot: float, cold: float, part: float) -> None:
-        """Set the temperature after the given part of a geometric cooling from `hot` to `cold`, in mean node costs."""
+        """Set the temperature, in mean node costs, at the share `part` of a geometric cooling from `hot` to `cold`."""
         # Round before multiplying by the mean, so that a search does not depend on the machine or the unit of cost.
         self.state.temperature = self.mean_compute * float(np.float32(hot * (cold / hot) ** part))
 
@@ -136,7 +138,7 @@ class SearchKernel:
 
 @cache
 def _exponentials() -> Float64:
-    """Quantiles of the exponential distribution, rounded to be equal on every machine."""
+    """Return quantiles of the exponential distribution, rounded so that they are equal on every machine."""
     middle = (np.arange(N_EXPONENTIALS) + 0.5) / N_EXPONENTIALS
     return np.round(-np.log(middle) * 2**16) / 2**16
 
@@ -146,7 +148,7 @@ ANY_GOAL = 2**62  # any schedule within the limit
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annealed:
-    """A simulated schedule at which a search starts or ends; `start` names its origin, `moves` is the total of moves.
+    """A simulated schedule at which a search starts or ends; `start` names its origin, `moves` counts the search moves.
 
     If values may be copied, schedules are compared by `time`, the end of the last run or copy; otherwise by compute.
     """
@@ -165,8 +167,9 @@ class Annealed:
 class Annealer:
     """Simulated annealing over the schedules of one graph, in which each node runs at most `max_runs` times.
 
-    `by_moves` counts `WORK_OF_MOVE` per move instead of the actual work; all stages share `part` of the remaining
-    progress. With a link, costs are in ticks (`Link.refined`) and schedules are compared by time.
+    If `by_moves`, each move counts as `WORK_OF_MOVE` units of work, instead of its actual work. All stages together use
+    the share `part` of the remaining progress. With a link, costs are in ticks (`Link.refined`) and schedules are
+    compared by time.
     """
 
     def __init__(
@@ -191,7 +194,7 @@ class Annealer:
         self.kernel, self.done = self._kernel(random), 0
         # Progress text; callers set it when they have a better result.
         self.so_far = ""
-        self.n_others = 0  # number of further kernels
+        self.n_others = 0  # kernels after the first
 
     def annealed(self, schedule: Schedule, limit: int, start: str, moves: int = 0) -> Annealed:
         """Simulate a schedule; with a link, also delay frees and stores if that saves time."""
@@ -201,17 +204,17 @@ class Annealer:
         return Annealed(played.simulation, start, moves, played.last)
 
     def key(self, annealed: Annealed, limit: int) -> tuple[bool, bool, int, int]:
-        """Sort key: violated constraints last, then schedules above the limit (by peak), then by cost."""
+        """Return a sort key: schedules within the limit by cost, others by peak, then violations of constraints."""
         rules, (peak, compute) = self.constraints, annealed.figures
         violates, above = rules is not None and rules.violation(annealed.simulation) is not None, peak > limit
         return violates, above, *((peak, compute) if above else (compute, peak))
 
     def meets(self, annealed: Annealed, limit: int, goal: int) -> bool:
-        """True if the schedule fits, violates no constraint and reaches the goal."""
+        """Return True if the schedule fits, violates no constraint and reaches the goal."""
         return self.key(annealed, limit)[:2] == (False, False) and annealed.figures[1] <= goal
 
     def begin_stage(self, work: int, part: float) -> None:
-        """Start a progress stage with a part of these searches' remaining share."""
+        """Start a progress stage, which uses `part` of the progress share that these searches have left."""
         part, self.done = self.part * part, 0
         self.part = (self.part - part) / (1 - part) if part < 1 else 0.0
         self.clock.stage(work, "moves", part=part)
@@ -229,8 +232,9 @@ class Annealer:
     ) -> Generator[Annealed, None, Annealed | None]:
         """Yield improving schedules within a limit in bytes; return the best, or None if constraints allow none.
 
-        The first round runs `count` searches from `starts` in turn, at least `MIN_FIRST`; later rounds start at the
-        best schedule. They minimize compute down to `goal`; with `lowest`, first the peak until it is within the limit.
+        The first round runs up to `count` searches, at least `MIN_FIRST`, which start at `starts` in turn. Later rounds
+        start at the best schedules of the previous round. Searches minimize the cost and stop at `goal`. With `lowest`,
+        they first minimize the peak until it is within the limit.
         """
         n_nodes, best, pool = self.kernel.nodes.size, None, list(starts)
         rounds: tuple[tuning.Round, ...] = tuning.ROUNDS if self.link is None else tuning.COPIES_ROUNDS
@@ -267,7 +271,7 @@ class Annealer:
     def each(
         self, points: Sequence[tuple[int, Sequence[Annealed]]], work: int
     ) -> Generator[Annealed, None, list[Annealed]]:
-        """Anneal each limit independently from its own starts; yield improvements, return the best of each limit."""
+        """Search within each limit from the starts of that limit; yield improvements, return the best per limit."""
         goal, searches = self.graph.needed_compute, list[tuple[int, int, int, Annealed]]()
         bests = [min(starts, key=lambda start: self.key(start, limit)) for limit, starts in points]
         for i, (limit, starts) in enumerate(points):
@@ -305,7 +309,8 @@ class Annealer:
     ) -> tuple[Annealed | None, Stop]:
         """Run one search; return its best schedule, or None if constraints allow none, and how it stopped.
 
-        With `step` it minimizes the peak: the limit is this share of the peak, and is lowered each time it is met.
+        With `step`, minimize the peak: the limit is this share of the lowest peak, and is lowered each time a schedule
+        meets it.
         """
         result, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
         while True:

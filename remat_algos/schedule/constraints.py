@@ -56,7 +56,7 @@ class Constraints:
         Index in `regions` of the region of each node, -1 for none.
     region_limit : int64[k]
     movable : bool[n_values]
-        Values that `offload`, `stay` and `min_copy` allow to be copied.
+        True for values that may be copied to the host according to `offload`, `stay` and `min_copy`.
 
     Raises
     ------
@@ -156,7 +156,7 @@ class Constraints:
     @classmethod
     @checked_arguments
     def claimed(cls, graph: ComputationGraph, record: Any) -> Constraints | None:
-        """Read constraints from the record of a plan; PlanError if invalid."""
+        """Read constraints from the record of a plan; raise PlanError if they are invalid."""
         try:
             if record is None:
                 return None
@@ -212,7 +212,7 @@ class Constraints:
         return record | ({"min_copy": self.min_copy} if self.min_copy else {})
 
     def region_traces(self, simulation: Simulation) -> Int64:
-        """int64[k, m]: live bytes of each region during each step, including the workspace of the running node.
+        """Return int64[k, m]: live bytes of each region during each step, including the workspace of the running node.
 
         Examples
         --------
@@ -255,9 +255,11 @@ class Constraints:
         return None
 
     def region_bound(self) -> tuple[str, int, int] | None:
-        """A region whose limit no schedule can meet: its name, a lower bound on its bytes, and the node that proves it.
+        """Return a region whose limit no schedule can meet.
 
-        None proves nothing: it only means that the lower bounds are within the limits.
+        The result is its name, a lower bound on its bytes, and the node that proves the bound.
+
+        Return None if all lower bounds are within the limits, which does not prove that a schedule exists.
 
         Examples
         --------
@@ -268,7 +270,7 @@ class Constraints:
         graph = self.graph
         for k, (name, (_, limit)) in enumerate(self.regions.items()):
             inside = self.region == k
-            # The live bytes of this graph are those of the region.
+            # Only the region has memory in this graph, so lower bounds on live bytes apply to the region.
             alone = graph.with_costs(
                 memory=np.where(inside[graph.producer], graph.memory, 0), workspace=np.where(inside, graph.workspace, 0)
             )
@@ -333,7 +335,7 @@ class Constraints:
 
 
 def may_leave(graph: ComputationGraph, constraints: Constraints | None) -> Bool:
-    """bool[n_values]: values that may be copied to the host: no outputs, and none marked to be recomputed."""
+    """Return bool[n_values]: True for values that may be copied; outputs and values marked recompute may not."""
     movable = ~graph.output & (graph.memory > 0)
     if graph.mark is not None:
         movable &= ~((graph.mark == RECOMPUTE) & graph.forward)[graph.producer]
@@ -343,7 +345,7 @@ def may_leave(graph: ComputationGraph, constraints: Constraints | None) -> Bool:
 
 
 def _modules(graph: ComputationGraph, members: Any, what: str) -> Int64 | None:
-    """Ids of the nodes that match modules, names or patterns, ascending; None if `members` is None."""
+    """Return the ids of the nodes that match modules, names or patterns, ascending; None if `members` is None."""
     if members is None:
         return None
     ids, names = set[int](), graph.node_names()
@@ -358,7 +360,7 @@ def _modules(graph: ComputationGraph, members: Any, what: str) -> Int64 | None:
 
 
 def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[str, int] | None, Int32]:
-    """Return `max_runs` as stored, and the maximum runs of each node, int32[n], 0 for no limit."""
+    """Return `max_runs` in the form that is stored, and the maximum runs of each node, int32[n], 0 for no limit."""
     limits = np.zeros(graph.n_nodes, np.int32)
     if max_runs is None:
         return None, limits
@@ -375,7 +377,7 @@ def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[s
 
 
 def _runs(number: Any, whose: str) -> int:
-    """Check a maximum number of runs, and clip it to the maximum of the kernels."""
+    """Check a maximum number of runs, and clip it to the largest number that the kernels support."""
     limit = as_whole(number)
     if limit is None or limit < 1:
         kind = ArgumentTypeError if limit is None else ArgumentError
@@ -417,7 +419,7 @@ def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tup
 
 
 def _members(graph: ComputationGraph, members: Any, region: str) -> Int64:
-    """Ids of the nodes of a region, ascending."""
+    """Return the ids of the nodes of a region, ascending."""
     what = f"region {shortened(region)}"
     if isinstance(members, str):
         names = graph.node_names()

@@ -1,4 +1,4 @@
-"""Schedules from decisions: none, mirror counts (chen2016), chains of lower sets (kusumoto2019)."""
+"""Schedules built from decisions: the baseline, mirror counts (chen2016), and chains of lower sets (kusumoto2019)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def baseline(graph: ComputationGraph) -> Simulation:
 
     def run() -> list[Any]:
         once = simulate(unmarked, emit(graph, np.flatnonzero(graph.needed).astype(np.int32)))
-        return [once.schedule, once.lifetimes, once.memory_trace]  # without the graph: no cycle
+        return [once.schedule, once.lifetimes, once.memory_trace]  # avoid a reference cycle
 
     return unchecked(unmarked, *derived(graph, "baseline", run))
 
@@ -36,7 +36,7 @@ def baseline_peak(graph: ComputationGraph) -> int:
 
 @checked_arguments
 def checkpoint_schedule(graph: ComputationGraph, kept: PerName) -> Schedule:
-    """Schedule that keeps some nodes and recomputes each other node at most once, when a gradient needs it.
+    """Return a schedule that keeps some nodes and recomputes each other node at most once, when a gradient needs it.
 
     Parameters
     ----------
@@ -66,11 +66,12 @@ def checkpoint_schedule(graph: ComputationGraph, kept: PerName) -> Schedule:
 
 @checked_arguments
 def mirror_schedule(graph: ComputationGraph, mirror_count: PerName) -> Schedule:
-    """Schedule that recomputes each node up to `mirror_count` times.
+    """Return a schedule that recomputes each node up to `mirror_count` times.
 
-    All needed forward nodes run once; then each gradient, in id order, is preceded by the missing nodes that it needs.
-    Copy k of a node reads copy min(k, count) of its reads, and a gradient reads the last copy. Copies that are never
-    read do not run. Outputs stay live and are never recomputed for their own sake.
+    First all needed forward nodes run once. Then gradients run in id order, each after the recomputations of missing
+    nodes that it needs. Recomputation k of a node reads recomputation min(k, c) of each node that it needs, where c is
+    the mirror count of that node and recomputation 0 is its first run. A gradient reads the last recomputation.
+    Recomputations that are never read do not run. Outputs stay live, so no recomputation serves only an output.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: PerName) -> Schedule:
 
 
 def clamp_counts(graph: ComputationGraph, mirror_count: Int64) -> Int64:
-    """Clamp mirror counts: to 0 for `once` nodes and keep marks, to at least 1 for recompute marks."""
+    """Set mirror counts to 0 for `once` nodes and nodes marked keep, and to at least 1 for nodes marked recompute."""
     count = np.where(graph.once, 0, mirror_count)
     if graph.mark is not None:
         count = np.where(graph.mark == KEEP, 0, np.where(graph.mark == RECOMPUTE, np.maximum(count, 1), count))
@@ -136,11 +137,11 @@ def canonical_schedule(
     keep_last: bool = True,
     lazy: bool = True,
 ) -> Schedule:
-    """Canonical schedule of a chain of lower sets.
+    """Return the canonical schedule of a chain of lower sets.
 
     Blocks run forward in order. Then, from the last block to the first, the gradients of the block's nodes run, each
-    preceded by the missing nodes that it needs. Boundary nodes are never recomputed. Recomputed values are freed after
-    their block, except for co-inputs that gradients of earlier blocks may read.
+    after the recomputations of missing nodes that it needs. Boundary nodes are never recomputed. Recomputed values are
+    freed after their block, except for co-inputs that gradients of earlier blocks may read.
 
     Parameters
     ----------
@@ -148,10 +149,11 @@ def canonical_schedule(
     lower_sets : LowerSets or sequence of node ids
         The last set contains the whole needed forward part.
     keep_last : bool
-        Keep the values of the last block, which has just run. False discards them, as formula (1) counts.
+        If True, keep the values of the last block, since its gradients run next. If False, discard and recompute them,
+        as formula (1) assumes.
     lazy : bool
-        Recompute a node just before a gradient needs it. False recomputes all missing nodes of a block before its
-        gradients, as the paper does. Neither is always better.
+        If True, recompute a node just before a gradient needs it. If False, recompute all missing nodes of a block
+        before its gradients, as the paper does. Neither is always better.
 
     Returns
     -------
@@ -175,7 +177,7 @@ def canonical_schedule(
     order = canonical_order(
         graph.arrays,
         graph.owner,
-        # Gradients of nodes that never run come first.
+        # Gradients of nodes that never run belong to the last block, so they run first.
         block=np.where(block < 0, n_blocks - 1, block).astype(np.int32),
         kept=_kept(graph, lower_sets, keep_last).view(np.uint8),
         never_recomputed=_never_recomputed(graph).view(np.uint8),
@@ -195,7 +197,7 @@ def canonical_trace(
     keep_last: bool = False,
     lazy: bool = False,
 ) -> Int64:
-    """Bytes live during each step of `canonical_schedule`, with or without liveness.
+    """Return the bytes live during each step of `canonical_schedule`, with or without liveness.
 
     Without liveness, values are freed only where the canonical strategy frees them:
 
@@ -259,14 +261,14 @@ def _as_chain(graph: ComputationGraph, lower_sets: LowerSets | Sequence[Iterable
 
 
 def kept_against(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> list[int]:
-    """Nodes kept although the chain would recompute them: `once`, marked, or outputs."""
+    """Return nodes that are kept although the chain would recompute them: `once` nodes, marked nodes and outputs."""
     block, kept, *_ = lower_sets.on(graph)
     to_recompute = ~kept & ((block < len(lower_sets) - 1) | (not keep_last)) & (block >= 0)
     return np.flatnonzero(to_recompute & _never_recomputed(graph)).tolist()
 
 
 def _kept(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> Bool:
-    """bool[n]: forward nodes that are not recomputed for their own block."""
+    """Return bool[n]: True for forward nodes that are not recomputed for the gradients of their own block."""
     block, kept, *_ = lower_sets.on(graph)
     if keep_last:
         kept = kept | (block == len(lower_sets) - 1)
@@ -274,22 +276,23 @@ def _kept(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> Bo
 
 
 def _never_recomputed(graph: ComputationGraph) -> Bool:
-    """bool[n]: forward nodes that no chain recomputes."""
+    """Return bool[n]: True for forward nodes that no chain recomputes."""
     if not graph.n_nodes:
         return np.zeros(0, bool)
-    pinned = np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # never missing
+    pinned = np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # outputs are never missing
     return ((clamp_counts(graph, np.ones(graph.n_nodes, np.int64)) == 0) | pinned) & graph.forward
 
 
 def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool) -> Int64:
-    """int64[n_instances]: the first step after each value is freed under the canonical strategy without liveness."""
+    """Return int64[n_instances]: the step before which the canonical strategy without liveness frees each value."""
     graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
     n_blocks = max(1, len(lower_sets))
     last_phase = 2 * n_blocks - 1
     block, _, successor_from, co_input_from = lower_sets.on(graph)
     owner = np.where(graph.forward, np.arange(graph.n_nodes), graph.owner)
     home = np.where(block < 0, n_blocks - 1, block)[owner]
-    # The last block i with a forward value in L_i or among its co-inputs, or a gradient in d+(L_i).
+    # The smallest i for which a forward value is in L_i or a co-input of it, or a gradient is in d+(L_i). The backward
+    # part visits the blocks in descending order, so block i is the last that needs the value.
     needed_by = np.where(graph.forward, np.minimum(home, co_input_from), successor_from[owner])
     missing = graph.forward & graph.needed & ~kept & (not lazy)
     phase = _phases(graph, order, home, missing, n_blocks)
@@ -307,9 +310,9 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
 
 
 def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n_blocks: int) -> Int64:
-    """int64[m]: phase of each step: forward blocks from 0 up, then backward blocks from the last to the first.
+    """Return int64[m]: the phase of each step. Phases are the forward blocks, then the backward blocks in reverse.
 
-    A block ends when its gradients and its `missing` nodes have run.
+    A backward block ends when its gradients and its `missing` nodes have run.
     """
     n_forward = int((graph.forward & graph.needed).sum())
     phase = home[order].astype(np.int64)
@@ -328,7 +331,7 @@ def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n
 
 
 def _running_sums(graph: ComputationGraph, owner: Int64) -> Bool:
-    """bool[n_values]: gradient sums that a later step adds to; that step reads the running sum last."""
+    """Return bool[n_values]: True for partial gradient sums; the step that adds to one reads it last."""
     steps = np.flatnonzero(~graph.forward & (np.diff(graph.read_indptr) > 0))
     begin, end = graph.read_indptr[steps], graph.read_indptr[steps + 1]
     last_read = graph.read_indices[end - 1]

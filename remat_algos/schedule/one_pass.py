@@ -22,7 +22,8 @@ from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.wording import format_bytes
 
-# A part has at least this many nodes and this share of them; the search orders smaller parts well on its own.
+# Minimum size of a part: SMALLEST_PART nodes and PART_SHARE of all nodes. The search orders smaller parts well by
+# itself.
 SMALLEST_PART, PART_SHARE = 4, 1 / 12
 
 
@@ -37,11 +38,11 @@ def lowest_pass(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Schedule:
-    """Order of all needed nodes, each run once, with a low peak; marks are ignored.
+    """Return an order of all needed nodes with a low peak, in which each runs once; marks are ignored.
 
-    Beam search over the sets of executed nodes: each step keeps the sets with the lowest peaks, with one order each. A
-    beam that keeps every set gives the minimum peak of one pass. Optionally a local search follows: simulated annealing
-    that moves nodes and groups of nodes, starting from the id order and from the order of the beam.
+    Beam search over the sets of executed nodes: each step keeps the sets with the lowest peaks, and one order for each
+    of them. A beam wide enough for all sets gives the minimum peak of one pass. Optionally a local search follows:
+    simulated annealing that moves nodes and groups of nodes, starting from the id order and from the order of the beam.
 
     Parameters
     ----------
@@ -51,7 +52,8 @@ def lowest_pass(
     search : bool
         Search for a lower peak than that of the beam. Ctrl-C stops the search and returns the best order.
     max_moves : int, optional
-        Moves of the local search; by default 10,000 per node and at most 3,000,000. Raised to 6 * 1,024 if lower.
+        Moves of the local search; by default 10,000 per node and at most 3,000,000. A smaller number than 6 * 1,024 is
+        raised to it.
     seed : int
         Random seed of the local search; equal seeds give equal orders.
     time_limit : float, optional
@@ -137,10 +139,10 @@ def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
 
 
 def orders_by_part(graph: ComputationGraph) -> list[Schedule]:
-    """One-pass orders that finish one part of the graph before the next, by depth-first search from the outputs.
+    """Return one-pass orders that finish one part of the graph before the next, by depth-first search from the outputs.
 
-    Empty unless two parts are joined late, like the towers of a siamese network. The searches visit outputs and reads
-    in ascending and in descending order, so that each part comes first in some order.
+    The list is empty unless two parts are joined late, like the towers of a siamese network. The searches visit outputs
+    and reads in ascending and in descending order, so that each part comes first in some order.
     """
     if not has_parts(graph):
         return []
@@ -163,11 +165,11 @@ def orders_by_part(graph: ComputationGraph) -> list[Schedule]:
 
 
 def has_parts(graph: ComputationGraph) -> bool:
-    """True if a node joins two large parts that share at most one node that they read; quadratic time."""
+    """Return True if a node joins two large parts that both read at most one common node; this takes quadratic time."""
     indptr, indices = graph.predecessors
     smallest = max(SMALLEST_PART, PART_SHARE * int(graph.needed.sum()))
     reads, before = list[int](), list[int]()
-    # Sets of nodes are bits of Python integers.
+    # A set of nodes is a Python integer with one bit per node.
     for v, (begin, end) in enumerate(pairwise(indptr.tolist())):
         inputs = indices[begin:end].tolist()
         reads.append(sum(1 << u for u in inputs))
@@ -183,7 +185,7 @@ def has_parts(graph: ComputationGraph) -> bool:
 
 
 def _meets(nodes: int, reads: Sequence[int], shared: int) -> int:
-    """Return how many shared nodes a set of nodes reads; 2 means two or more."""
+    """Return how many of the shared nodes a set of nodes reads, where 2 means two or more."""
     met = 0
     while nodes and met.bit_count() < 2:
         last = nodes.bit_length() - 1

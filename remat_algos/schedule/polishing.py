@@ -50,12 +50,12 @@ def drop_dead_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
 
 
 def serving_runs(graph: ComputationGraph, order: Int32) -> Int32:
-    """int32[<= m]: a valid order without its dead runs."""
+    """Return a valid order, int32[m], without its dead runs."""
     return dead_runs(graph.arrays, order, recompute_marks(graph))
 
 
 def recompute_marks(graph: ComputationGraph) -> NDArray[np.uint8]:
-    """uint8[n]: nodes marked to be recomputed; the backward part must not read values of their first run."""
+    """Return uint8[n]: 1 for nodes marked to be recomputed; the backward part must not read their first values."""
     if graph.mark is None:
         return np.zeros(graph.n_nodes, np.uint8)
     return (graph.mark == RECOMPUTE).view(np.uint8)
@@ -82,7 +82,8 @@ def reuse_values(
     limit : int
         Peak in bytes.
     key : {"density", "chain"}
-        Price of freeing a node: the cost of its recomputation, alone or with the runs that only serve it.
+        Price of freeing a node: the cost of its recomputation alone ("density"), or with the cost of the runs that only
+        serve the recomputation ("chain").
     rounds : int
         Maximum number of repetitions.
 
@@ -119,7 +120,7 @@ def reuse_values(
 
 
 def bytes_limit(limit: int) -> int:
-    """Clip a limit to the maximum of the kernels, since no sum of sizes reaches 2**53; TypeError if not an integer."""
+    """Clip a limit in bytes to 2**53, which no sum of sizes reaches; raise TypeError if it is not an integer."""
     try:
         return max(-1, min(index(limit), LARGEST_SUM))
     except TypeError as error:
@@ -127,7 +128,7 @@ def bytes_limit(limit: int) -> int:
 
 
 def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int) -> Int32:
-    """int32[<= m]: a valid order without the recomputations that `reuse_values` removes in `rounds` rounds."""
+    """Return a valid order without the recomputations that `reuse_values` removes in `rounds` rounds."""
     order = serving_runs(graph, order)
     for _ in range(rounds):
         before = order.size
@@ -138,7 +139,7 @@ def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, 
 
 
 def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32:
-    """int32[<= m]: a valid order without the runs whose values can stay live."""
+    """Return a valid order without the recomputations whose values can stay live until they are read."""
     # The chain of a run is the run itself and all runs that serve only it, directly or indirectly.
     price = graph.compute[order] if key == "density" else run_prices(graph.arrays, order)
     return replay_order(graph.arrays, order, price, recompute_marks(graph), limit)
@@ -241,7 +242,7 @@ def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -
 
 
 def _with_key(graph: ComputationGraph, simulation: Simulation, room: int, key: str) -> Simulation:
-    """Alternate `reuse_values` and `sink_runs`, starting from a schedule whose runs are already sunk."""
+    """Alternate `reuse_values` and `sink_runs`; the simulated schedule is already a result of `sink_runs`."""
     rounds = tuning.POLISH_ROUNDS
     for i in range(rounds):
         simulation = sink(simulation) if i else simulation

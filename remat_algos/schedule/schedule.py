@@ -17,21 +17,22 @@ from remat_algos.wording import counted, one_line
 class Schedule:
     """A sequence of node ids and of loads; a node that occurs more than once is recomputed.
 
-    The order determines when values are freed: after the last read before the node runs again, outputs at the end.
-    Every value that is loaded somewhere is stored once, by default right after the first run of its node.
+    The order determines when a value is freed: after its last read before its node runs again, or at the end for an
+    output. Every value that is loaded somewhere is stored once, by default right after the first run of its node.
 
     Parameters
     ----------
     order : int32[m]
         Node ids.
     loads : int32[k, 2], optional
-        (step, value): a copy back from the host that begins before the run of the step, in this order within a step.
+        Rows (step, value): the copy of the value back from the host begins before the run of the step. Loads at the
+        same step begin in the order of their rows.
     lingering : int32[h, 3], optional
-        (value, step, until): the instance of the value from `step` is not freed before step `until` begins, for example
-        because its copy to the host may still be in progress.
+        Rows (value, step, until): the instance of the value that `step` creates is not freed before step `until`
+        begins, for example because its copy to the host may still be in progress.
     stores : int32[s, 2], optional
-        (step, value): the copy of a loaded value to the host begins before the run of the step, after the stores listed
-        earlier; it copies the newest instance, which stays live until then.
+        Rows (step, value): the copy of a loaded value to the host begins before the run of the step, after the stores
+        in earlier rows. It copies the newest instance, which stays live until then.
 
     Examples
     --------
@@ -73,7 +74,7 @@ class Schedule:
     @classmethod
     @checked_arguments
     def from_names(cls, graph: ComputationGraph, names: Iterable[str | int]) -> "Schedule":
-        """Make a schedule from names or ids of nodes; ScheduleError, with the step, if one is unknown.
+        """Make a schedule from names or ids of nodes; raise ScheduleError, with the step, if one is unknown.
 
         Examples
         --------
@@ -91,13 +92,13 @@ class Schedule:
 
     @checked_arguments
     def names(self, graph: ComputationGraph) -> list[str]:
-        """Names of the nodes in the order of their runs."""
+        """Return the names of the nodes in the order of their runs."""
         check_nodes(graph.n_nodes, self.order)
         names = graph.node_names()
         return [names[v] for v in self.order.tolist()]
 
     def mirror_count(self, n_nodes: int) -> Int64:
-        """int64[n_nodes]: number of recomputations of each node, m(v) in algorithm 2 of chen2016."""
+        """Return int64[n_nodes]: the number of recomputations of each node, m(v) in algorithm 2 of chen2016."""
         n_nodes = whole(n_nodes, "n_nodes")
         check_nodes(n_nodes, self.order)
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)
@@ -122,7 +123,7 @@ def with_copies(
     lingering: Iterable[tuple[str | int, int, int]] = (),
     stores: Iterable[tuple[int, str | int]] = (),
 ) -> Schedule:
-    """Return a schedule with the same order and these copies; values by name or id."""
+    """Return a schedule with the same order and these copies, whose values are names or ids."""
     loaded, stored = ([(step, _value(graph, value, step)) for step, value in rows] for rows in (loads, stores))
     stays = [(_value(graph, value, until), step, until) for value, step, until in lingering]
     return Schedule(schedule.order, loaded, stays, stored)  # type: ignore[arg-type]  # `__post_init__` converts
@@ -133,7 +134,7 @@ Copies = tuple[list[tuple[int, str | int]], list[tuple[str | int, int, int]], li
 
 
 def named_copies(graph: ComputationGraph, schedule: Schedule) -> Copies:
-    """Return the copies of a schedule; values by name, or by id if the graph has no names."""
+    """Return the copies of a schedule with names of values, or with ids if the graph has no names."""
     loads, lingering, stores = (rows.tolist() for rows in (schedule.loads, schedule.lingering, schedule.stores))
     value = graph.value_names() if loads and graph.labels.names is not None else range(graph.n_values)
     return (
@@ -152,7 +153,7 @@ def _value(graph: ComputationGraph, value: str | int, step: int) -> int:
 
 
 def _sorted_rows(rows: ArrayLike, what: str, none: Int32) -> Int32:
-    """Sort rows of integers by their first entry (stable); return `none` if there are no rows."""
+    """Sort rows of integers by their first entry (stable); return the array `none` if there are no rows."""
     array = as_array(rows, what)
     if array.size == 0:
         return none
@@ -213,7 +214,7 @@ def check_nodes(n_nodes: int, order: Int32) -> None:
 
 
 def awaited(graph: ComputationGraph, order: Int32) -> Int64:
-    """int64[n]: for each update, the last step that reads its parameter; -1 for other nodes."""
+    """Return int64[n]: for each update, the last step that reads its parameter; -1 for other nodes."""
     last_read = np.full(graph.n_nodes, -1)
     if graph.updates.any():
         reader, parameter = changeable_reads(graph)

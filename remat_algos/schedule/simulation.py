@@ -48,8 +48,8 @@ LOADED = "loaded"
 class Step(NamedTuple):
     """A step of a schedule, which runs one node; instances index `lifetimes.value` and `lifetimes.end`.
 
-    `reads` has (value, instance) in argument order. `loads` begin before the run. After the run `stores` begin, in this
-    order, and then `frees` are freed.
+    `reads` contains (value, instance) in argument order. Loads begin before the run. After the run, stores begin in the
+    order of `stores`, and then the instances in `frees` are freed.
     """
 
     node: int
@@ -161,7 +161,7 @@ class Simulation:
 
     @property
     def stores(self) -> Int32:
-        """int32[s]: the values copied to the host, which are those loaded anywhere; ascending."""
+        """int32[s]: the values copied to the host, ascending: all values that some step loads."""
         return np.unique(self.schedule.loads[:, 1])
 
     @property
@@ -231,7 +231,7 @@ class Simulation:
         return role
 
     def trace_by_role(self) -> dict[str, Int64]:
-        """Live bytes per step, int64[m], for each of `ROLES`; they sum to `memory_trace`.
+        """Return the live bytes per step, int64[m], for each of `ROLES`; they sum to `memory_trace`.
 
         Keys: "kept" (forward values of a node's first run), "recomputed" (forward values of later runs), "gradients"
         (values of the backward part), "workspace"; with loads also "loaded".
@@ -253,7 +253,7 @@ class Simulation:
         return traces
 
     def breakdown(self, step: int | None = None) -> dict[str, int]:
-        """Live bytes by role, as in `trace_by_role`, during one step; by default at the peak."""
+        """Return the live bytes by role, as in `trace_by_role`, during one step; by default at the peak."""
         if step is None:
             step = self.peak_step
         elif len(self.schedule):
@@ -264,8 +264,8 @@ class Simulation:
     def saved(self) -> list[tuple[int, int]]:
         """(value, instance) of all instances that are passed from the forward part to the backward part.
 
-        These instances are computed before the first backward step and are outputs or read at this step or later.
-        Empty if no backward node runs.
+        These instances are computed before the first backward step, and are either outputs or read at that step or
+        later. Empty if no backward node runs.
 
         Examples
         --------
@@ -305,7 +305,7 @@ class Simulation:
             stored_after.setdefault(before - 1, []).append(i)
         read_indptr, read_indices = graph.read_indptr.tolist(), graph.read_indices.tolist()
         pinned = graph.output[lives.value] & self.schedule.first_run[self.lifetimes.made_at]
-        serving: dict[int, int] = {}  # newest instance by value
+        serving: dict[int, int] = {}  # key: value; newest instance
         for step, (node, frees) in enumerate(zip(self.schedule.order.tolist(), self._freed(~pinned), strict=True)):
             loads = range(made_by[step], made_by[step] + n_loads[step])
             serving.update((value[i], i) for i in loads)
@@ -317,7 +317,7 @@ class Simulation:
             yield Step(node, reads, makes, frees, loads, tuple(stored_after.get(step, ())))
 
     def frees(self) -> list[list[int]]:
-        """Values to free after each step, for callers that execute `actions`.
+        """Return the values to free after each step, for callers that execute `actions`.
 
         Outputs are never freed. If an output is recomputed, the new copy may replace the first one, since both are
         equal; the simulator keeps the first. Programs that need to distinguish the copies use `steps`.
@@ -326,7 +326,7 @@ class Simulation:
         return [value[freed].tolist() for freed in self._freed(~self.graph.output[value])]
 
     def _freed(self, freeable: Bool) -> list[list[int]]:
-        """Freeable instances that are freed after each step, in ascending order."""
+        """Return those `freeable` instances that are freed after each step, ascending."""
         freed_after: list[list[int]] = [[] for _ in range(len(self.schedule))]
         freed = np.flatnonzero(freeable)
         for i, at in zip(freed.tolist(), self.lifetimes.end[freed].tolist(), strict=True):
@@ -369,9 +369,9 @@ class Simulation:
 def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
     """Simulate a schedule: live values and bytes at each step, and the cost.
 
-    A run computes all values of its node, and a load copies one value back. Each is live until its last read before it
-    is computed or loaded again, an output from its first run to the end. During a step its inputs, all its values and
-    its workspace are live.
+    A run computes all values of its node, and a load copies one value back. A value is live until its last read before
+    it is computed or loaded again; an output is live from its first run to the end. During a step its inputs, all its
+    values and its workspace are live.
 
     Parameters
     ----------

@@ -26,8 +26,9 @@ class Timeline:
 
     `time`, `overhead` and `waiting` are in units of cost. Loads are in the order of `schedule.loads`; `stores` are the
     values copied to the host, in this order; `last` is the end of the last run or copy. The link runs at `share` of its
-    rates. `lingering`, int32[*, 2], has an index into `stores` and the step at whose start its memory is freed, and
-    `spared`, bool[k], marks loads that are unnecessary because their value is still on the device.
+    rates. Each row of `lingering`, int32[*, 2], contains an index into `stores` and the step at whose start the memory
+    of that value is freed. `spared`, bool[k], marks loads that are unnecessary because their value is still on the
+    device.
     """
 
     simulation: Simulation
@@ -119,7 +120,7 @@ class Timeline:
         return {engine: amount / self.last if self.last else 0.0 for engine, amount in zip(ENGINES, busy, strict=True)}
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yield table rows: the time with the link, also at other shares of its rates, and the copied bytes."""
+        """Yield table rows: the time at several shares of the link's rates, and the copied bytes."""
         simulation, graph = self.simulation, self.simulation.graph
         one_pass, loads = graph.needed_compute, self.simulation.schedule.loads[:, 1]
         waits = percent(self.waiting, one_pass)
@@ -143,9 +144,9 @@ class Timeline:
         """Keep memory live while its store runs, within `limit` bytes, and delay stores if that saves time.
 
         A value that is still on the device needs no load; memory that must be free before its store ends makes compute
-        wait. If compute waits for a store, the stores queued right before it whose memory is freed later are moved
-        behind it: the branching step of Carlier's algorithm for one machine with release and due dates. `lingering` of
-        the schedule is ignored.
+        wait. If compute waits for a store, stores that are queued right before it are moved behind it if their own
+        memory is freed later. This is the branching step of Carlier's algorithm for one machine with release and due
+        dates. `lingering` of the schedule is ignored.
         """
         graph, schedule = self.simulation.graph, self.simulation.schedule
 
@@ -188,12 +189,12 @@ class Timeline:
 def timeline(
     simulation: Simulation, link: AnyLink | None = None, share: float = 1.0, limit: int | None = None
 ) -> Timeline:
-    """Time a schedule on three in-order engines (compute, store, load); without a link only on the first.
+    """Time a schedule on three in-order engines (compute, store, load), or without a link on the compute engine only.
 
     A store starts after its step in the schedule. A load starts when its step starts and its store has ended. A run
     waits for the loads that it reads, and for stores of memory freed before it, unless the memory may linger within
-    `limit` bytes. The link runs at `share` of its rates (`link.share` for plans). Raise ScheduleError for loads without
-    a link, and GraphError for costs without a time unit with a link.
+    `limit` bytes. The link runs at `share` of its rates (`link.share` for plans). Raise ScheduleError if the schedule
+    loads values and there is no link, and GraphError if there is a link and costs have no time unit.
     """
     graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
     link = None if link is None else get_link(link)
@@ -233,7 +234,7 @@ def timeline(
 
 
 def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
-    """Yield store rows in which one store is moved behind a later one whose end a run or load waits for."""
+    """Yield variants of the store rows: one store is moved behind a later store that a run or a load waits for."""
     values, begin, end = played.stores.tolist(), played.store_begin, played.store_end
     steps = played.simulation.store_instances[1].tolist()
     awaited = np.concatenate([played.begin[played.waits > 0], played.load_begin, [played.last]])
@@ -247,7 +248,10 @@ def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
 
 
 def _behind(rows: list[list[int]], moved: int, urgent: tuple[int, int]) -> Int32:
-    """Return the rows with the store of `moved` right behind that of `urgent`, which may have no row."""
+    """Return the rows with the store of `moved` right behind that of `urgent`.
+
+    The latter has no row if it begins at its default step.
+    """
     left = [row for row in rows if row[1] != moved]
     place = next((i + 1 for i, row in enumerate(left) if row[1] == urgent[1]), None)
     if place is None:
@@ -301,7 +305,7 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
 
 
 def _gaps(simulation: Simulation, leaving: Bool | None) -> Int64:
-    """int64[*, 3]: (instance, before, after), where the instance is live but unused between two steps; no outputs."""
+    """Return rows (instance, before, after): the instance, not an output, is live but unused between these steps."""
     graph, value = simulation.graph, simulation.lifetimes.value
     movable = ~graph.output[value] & (graph.memory[value] > 0)
     movable = (movable if leaving is None else movable & leaving[value]).tolist()

@@ -37,20 +37,20 @@ class LiveValue:
 
 
 def live_at(simulation: Simulation, step: int) -> list[tuple[int, int]]:
-    """(value, step that computed or loaded it) of every instance live during a step, largest first."""
+    """Return (value, step that computed or loaded it) for every instance live during a step, largest first."""
     lifetimes, live = simulation.lifetimes, _live(simulation, check_place(step, len(simulation.schedule), "step"))
     return list(zip(lifetimes.value[live].tolist(), lifetimes.made_at[live].tolist(), strict=True))
 
 
 def _live(simulation: Simulation, step: int) -> Int64:
-    """Instances live during a step, largest first."""
+    """Return the instances live during a step, largest first."""
     lifetimes = simulation.lifetimes
     live = np.flatnonzero((lifetimes.made_at <= step) & (lifetimes.end > step))
     return live[np.argsort(-simulation.graph.memory[lifetimes.value[live]], kind="stable")]
 
 
 def live_set(simulation: Simulation, step: int) -> list[LiveValue]:
-    """Live values and workspace of a step, largest first; their bytes sum to the entry of `memory_trace`."""
+    """Return live values and workspace of a step, largest first; their bytes sum to the entry of `memory_trace`."""
     if step < 0:
         return []
     graph, roles = simulation.graph, simulation.instance_role
@@ -133,7 +133,7 @@ def step_table(simulation: Simulation, *, steps: range | None = None, names: int
 
 
 def checked_steps(steps: range | None, count: int) -> range:
-    """Return valid steps of a schedule with `count` steps, by default all; ScheduleError if some are invalid."""
+    """Return valid steps of a schedule with `count` steps, by default all; raise ScheduleError if some are invalid."""
     if steps is None:
         return range(count)
     if not isinstance(steps, range) or steps.step != 1:
@@ -161,7 +161,7 @@ def _rows(simulation: Simulation, steps: range, names: int | None) -> Iterator[S
     graph, schedule = simulation.graph, simulation.schedule
     value, memory, workspace = simulation.lifetimes.value.tolist(), graph.memory.tolist(), graph.workspace.tolist()
     first, all_names = schedule.first_run.tolist(), graph.value_names()
-    live: dict[int, str] = {}  # live, in order of creation
+    live: dict[int, str] = {}  # names, in order of creation
     total, peak = 0, simulation.peak_memory
 
     def row(action: str, name: str, extra: int = 0, *, runs: bool = False) -> StepRow:
@@ -192,10 +192,10 @@ def _rows(simulation: Simulation, steps: range, names: int | None) -> Iterator[S
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageMatrices:
-    """The matrices R and S of jain2020 (Checkmate), section 4; rows are stages, columns nodes by first run.
+    """The matrices R and S of jain2020 (Checkmate), section 4; rows are stages, columns nodes in order of first run.
 
-    `starts` is the first step of each stage. R is 1 if the stage runs the node; read row by row it is the schedule. S
-    is 1 if a value of the node is live when the stage starts.
+    `starts` is the first step of each stage. An entry of R is 1 if the stage runs the node; row by row, these entries
+    are the schedule. An entry of S is 1 if a value of the node is live when the stage starts.
     """
 
     nodes: Int64
@@ -389,7 +389,7 @@ def _row(names: list[str], kinds: list[str], steps: Any, begin: Any, end: Any) -
 
 
 def clock(played: Timeline) -> str:
-    """Describe the time axis, including the cost of a microsecond if costs have no time unit."""
+    """Describe the time axis; if costs have no time unit, name the cost that is drawn as a microsecond."""
     labels = played.simulation.graph.labels
     if labels.compute_unit in PER_SECOND:
         return "simulated time"
@@ -397,7 +397,7 @@ def clock(played: Timeline) -> str:
 
 
 def trace_events(played: Timeline) -> dict[str, Any]:
-    """Trace events for Perfetto and `chrome://tracing`; costs without a time unit count as microseconds.
+    """Return trace events for Perfetto and `chrome://tracing`; costs without a time unit count as microseconds.
 
     Each run and copy is a complete event in its engine's thread; runs are grouped under one event per phase (forward,
     recomputed, backward). Counters show the bytes on the device (without residents) and on the host.
