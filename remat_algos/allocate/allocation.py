@@ -16,7 +16,7 @@ from remat_algos.kernels.offsets import first_clash
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
 NO_LIMIT = 2**63 - 1
-"""A number of bytes or steps that is never reached."""
+"""Stands for no limit: a number of bytes or steps that is never reached."""
 
 
 def whole_numbers(array: ArrayLike, what: str, count: int | None = None, *, sizes: bool = False) -> Int64:
@@ -80,8 +80,9 @@ class Buffers:
     instance : int64[k], optional
         The instance of the schedule's `Lifetimes` that each buffer stores; -1, the default, for workspaces.
     over : int64[k], optional
-        The buffer that each buffer overwrites in place (chen2016, section 3): of the same size, last live at the first
-        step of the overwriting buffer, and overwritten by no other. -1, the default, if none.
+        The buffer that each buffer overwrites in place (chen2016, section 3). It has the same size, is live for the
+        last time at the first step of the buffer that overwrites it, and is overwritten only once. -1, the default, for
+        no buffer.
     names : tuple of str
         Names from the input file; empty by default.
     offset : int64[k], optional
@@ -183,7 +184,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return self.size.size
 
     def places(self, simulation: Simulation) -> Int64:
-        """int64[k]: index in this table of each buffer of a schedule; raise AllocationError if they do not match.
+        """Return int64[k]: the index in this table of each buffer of a schedule; raise AllocationError if they differ.
 
         Examples
         --------
@@ -213,14 +214,14 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     @property
     def first(self) -> Int64:
-        """int64[k]: root of the in-place chain of each buffer, itself if it overwrites nothing."""
+        """int64[k]: first buffer of the in-place chain of each buffer, itself if it overwrites nothing."""
         root = np.where(self.over >= 0, self.over, np.arange(len(self)))
         while (root[root] != root).any():
             root = root[root]
         return root
 
     def rounded(self, alignment: int) -> Buffers:
-        """Round sizes up to an alignment, a power of two that must divide all fixed offsets."""
+        """Return buffers with sizes rounded up to an alignment, a power of two that must divide all fixed offsets."""
         alignment = check_alignment(alignment)
         if alignment == 1:
             return self
@@ -241,18 +242,18 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     @property
     def fixed(self) -> Int64:
-        """int64[k]: the fixed offset of each buffer, its own or its in-place chain's; -1 for any."""
+        """int64[k]: the fixed offset of each buffer or its in-place chain, -1 if it has none."""
         return self._of_chain(self.offset)
 
     @property
     def fixed_arena(self) -> Int64:
-        """int64[k]: the required arena of each buffer, 0 for a fixed offset without an arena; -1 for any."""
+        """int64[k]: the required arena of each buffer, 0 for a fixed offset without an arena, -1 for any arena."""
         arena = self._of_chain(self.arena)
         return np.where((arena < 0) & (self.fixed >= 0), 0, arena)
 
     @property
     def release_step(self) -> Int64:
-        """int64[k]: first step at which another buffer may use the bytes: `end`, or earlier if overwritten."""
+        """int64[k]: first step at which another buffer may use the bytes; one step before `end` if overwritten."""
         release = self.end.copy()
         overwriting = np.flatnonzero(self.over >= 0)
         release[self.over[overwriting]] = self.begin[overwriting]
@@ -319,7 +320,7 @@ def fullest_step(begin: Int64, end: Int64, size: Int64) -> tuple[int, int]:
     if not size.size:
         return 0, 0
     steps, change = np.concatenate([begin, end]), np.concatenate([size, -size])
-    order = np.lexsort((change, steps))  # ends before begins
+    order = np.lexsort((change, steps))  # ends first at equal steps
     live = np.cumsum(change[order])
     return int(live.max()), int(steps[order][live.argmax()])
 
@@ -327,7 +328,7 @@ def fullest_step(begin: Int64, end: Int64, size: Int64) -> tuple[int, int]:
 def refuse(buffers: Buffers, wrong: Bool, template: str, **fields: Any) -> None:
     """Raise AllocationError for the first buffer marked in `wrong`; array fields are indexed by that buffer.
 
-    `{under}` in a template is the buffer that it overwrites.
+    In the template, `{under}` is the buffer that this buffer overwrites.
     """
     if not wrong.any():
         return
@@ -481,7 +482,7 @@ class Allocation:
         Raises
         ------
         AllocationError
-            The first error in one sentence.
+            If a check fails; the message describes the first failure.
         """
         buffers = self.buffers
         check_arena(buffers)

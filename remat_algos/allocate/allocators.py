@@ -112,7 +112,7 @@ class Reservation(Result):
 
     @checked_arguments
     def text(self, base: int, limit: str = "") -> str:
-        """Line with the reserved bytes, their share of `base`, and the limit; for an arena, the ratio to the peak."""
+        """Return a line with the reserved bytes, their share of `base` (arenas: ratio to the peak), and the limit."""
         if self.bound is not None:
             bound = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
             aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
@@ -120,13 +120,12 @@ class Reservation(Result):
         return f"{self._interval()}, {self._share(base)}{limit}; {format_bytes(self.used)} allocated, {self._loss()}"
 
     def _share(self, base: int) -> str:
-        """Clause with the percentage of a base (`Allocator.base`)."""
         of = "the peak" if self.bound is not None else f"what {self.allocator} reserves"
         return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
 
     @checked_arguments
     def rows(self, base: int | None = None) -> list[tuple[str, str]]:
-        """Table rows: used peak, reserved peak and fragmentation; empty for the allocator `peak`."""
+        """Return table rows: used peak, reserved peak and fragmentation; no rows for the allocator `peak`."""
         if self.allocator == PEAK:
             return []
         ways = f", over the ways to break {counted(self.ties, 'tie')}" if self.least < self.memory else ""
@@ -153,7 +152,7 @@ class Allocator(Registered):
     noun: str = "reserved"
     # True if percentages refer to the memory reserved without rematerialization, False for its peak.
     own_base: bool = True
-    # Maximum schedules per search that it is applied to; 1 if a call takes seconds.
+    # Maximum number of schedules per search to which the allocator is applied; 1 if a call takes seconds.
     candidates: int = tuning.MAX_RESERVED
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("allocator", "what it reserves")
@@ -163,7 +162,7 @@ class Allocator(Registered):
         return self.function(simulation, clock or Clock(), **options)
 
     def base(self, graph: ComputationGraph) -> int:
-        """Bytes reserved without rematerialization, the base of percentages."""
+        """Return the bytes reserved without rematerialization, the base of percentages."""
         run = baseline(graph)
         return self.reserve(run).memory if self.own_base else run.peak_memory
 
@@ -175,7 +174,7 @@ ALLOCATORS: dict[str, Allocator] = {}
 def allocator(
     function: object = None, /, *, noun: str = "reserved", own_base: bool = True, candidates: int = tuning.MAX_RESERVED
 ) -> Callable[[Function], Function]:
-    """Decorator ``@allocator()`` that registers a function as an allocator; see `Allocator` for the parameters."""
+    """Register a function as an allocator (decorator ``@allocator()``); see `Allocator` for the parameters."""
     check_brackets("allocator", function)
 
     def register(function: Function) -> Function:
@@ -187,7 +186,7 @@ def allocator(
 
 
 def list_allocators() -> Entries[Allocator]:
-    """All allocators, sorted by name; the list prints as a table.
+    """Return all allocators, sorted by name; the list prints as a table.
 
     Returns
     -------

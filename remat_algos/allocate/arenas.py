@@ -98,7 +98,7 @@ class SplitAllocation:
         Raises
         ------
         AllocationError
-            The first error in one sentence.
+            If a check fails; the message describes the first failure.
         """
         own = self.buffers.fixed_arena
         refuse(
@@ -136,8 +136,8 @@ def pack_arenas(
 
     The arenas are laid end to end, separated by walls: buffers that are live at all steps and have fixed offsets. This
     reduces the problem to `pack` with a capacity, solved by the same greedy rules and exact search, which fill the
-    first arenas first. Buffers with an `arena` or an `offset` keep them; offsets count from the start of the arena,
-    which is arena 0 by default.
+    arenas in order. Buffers with an `arena` or an `offset` keep them; offsets count from the start of the arena, which
+    is arena 0 by default.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def pack_arenas(
     Raises
     ------
     CapacityError
-        If no split exists, or none was found in time; the error names buffers that cause it.
+        If no split exists, or none was found in time; the error names buffers that cause the failure.
     AllocationError
         If a capacity or the alignment is invalid, a fixed offset is not a multiple of the alignment or ends beyond its
         arena, or a buffer belongs to an unknown arena.
@@ -204,7 +204,7 @@ def pack_arenas(
 
 
 class ArenaPacking(Packing):
-    """Search for any placement within the capacity; placements above it are not kept."""
+    """Packing that ends at the first placement within the capacity, or at a proof that none exists."""
 
     def __init__(
         self, blocks: PackingBlocks, capacity: int, clock: Clock, random: np.random.Generator | None = None
@@ -224,7 +224,6 @@ class ArenaPacking(Packing):
 
     @property
     def news(self) -> str:
-        """The current method, for progress reports."""
         return f"splitting over arenas, by {self.method}"
 
     def search(self, rounds: int | None = None) -> None:
@@ -242,8 +241,8 @@ class ArenaPacking(Packing):
 class _Assignment:
     """Assign blocks to arenas, largest area first, and repack the arena of each new block.
 
-    The search over addresses also enumerates arrangements within each arena. This search only enumerates assignments;
-    it decides cases of about twenty buffers in a fraction of a second that the other leaves open.
+    `ArenaPacking` also enumerates the arrangements within each arena. This search enumerates only the assignments to
+    arenas. It decides, in a fraction of a second, cases of about twenty buffers that `ArenaPacking` leaves undecided.
     """
 
     def __init__(self, row: _ArenaRow, packing: ArenaPacking) -> None:
@@ -276,7 +275,7 @@ class _Assignment:
             self.packing.bound = self.packing.capacity + 1
 
     def extend(self, depth: int) -> bool:
-        """Assign the blocks `order[depth:]` to arenas by backtracking; True on success."""
+        """Assign the blocks `order[depth:]` to arenas by backtracking; return True on success."""
         if depth == len(self.order):
             return True
         block, blocks = self.order[depth], self.blocks
@@ -299,7 +298,7 @@ class _Assignment:
         return False
 
     def offsets(self, arena: int) -> Int64 | None:
-        """Offsets of the blocks in an arena, relative to its start, by block number; None if not found."""
+        """Return the offsets of an arena's blocks, relative to its start, by block number; None if they do not fit."""
         key = arena, frozenset(self.members[arena])
         if key not in self.packed:
             self.packing.check()
@@ -341,7 +340,7 @@ def _subset(buffers: Buffers, members: Int64) -> Buffers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ArenaRow:
-    """Arenas end to end in one address space, separated by walls; `blocks` has the walls, then the buffers."""
+    """Arenas end to end in one address space, separated by walls; `blocks` contains the walls, then the buffers."""
 
     buffers: Buffers
     capacities: tuple[int, ...]
@@ -356,7 +355,7 @@ class _ArenaRow:
         rounded, unknown = buffers.rounded(alignment), buffers.arena >= len(capacities)
         belongs = "buffer {name} belongs to arena {arena}; {known!w}"
         refuse(buffers, unknown, belongs, arena=buffers.arena, known=_known(capacities))
-        # Side by side above the fixed ones, all buffers fit in this many bytes.
+        # In this many bytes, all buffers fit side by side above those with fixed offsets.
         most = int(rounded.size.sum() + max(0, int(rounded.fixed.max(initial=0))))
         length = np.array([min(capacity - capacity % alignment, most) for capacity in capacities], np.int64)
         start = np.cumsum(length + alignment) - length - alignment
@@ -371,8 +370,8 @@ class _ArenaRow:
         return len(self.start) - 1
 
     def places(self, offset: Int64) -> tuple[Int64, Int64]:
-        """int64[k], int64[k]: the arena of each buffer, and its offset in the arena."""
-        # Buffers of 0 bytes have block -1, the appended 0.
+        """Return int64[k], int64[k]: the arena of each buffer, and its offset in the arena."""
+        # Buffers of 0 bytes have block -1, which selects the appended 0.
         at = np.append(offset, 0)[self.blocks.of_buffer]
         arena = np.searchsorted(self.start, at, side="right") - 1
         fixed, own = self.rounded.fixed, self.rounded.fixed_arena
@@ -381,7 +380,7 @@ class _ArenaRow:
         return arena, np.where(empty, np.maximum(fixed, 0), at - self.start[arena])
 
     def check(self) -> None:
-        """Raise an error if a buffer cannot fit, or the buffers live at a step cannot, regardless of placement."""
+        """Raise an error if some buffer cannot fit, or if the buffers that are live at some step cannot all fit."""
         buffers, size, own = self.buffers, self.rounded.size, self.rounded.fixed_arena
         end = buffers.fixed + size
         refuse(
@@ -415,7 +414,6 @@ class _ArenaRow:
             self._check_live(np.flatnonzero(own == arena), int(self.length[arena]), where)
 
     def _check_live(self, members: Int64, room: int, where: str) -> None:
-        """Raise CapacityError if these buffers exceed `room` bytes at a step."""
         rounded = self.rounded
         begin, end = rounded.begin[members], rounded.release_step[members]
         most, step = fullest_step(begin, end, rounded.size[members])
@@ -442,7 +440,7 @@ class _ArenaRow:
         return f"{shortened(self.buffers.name(i))} of {size:,} bytes{up}"
 
     def largest(self, members: Sequence[int]) -> str:
-        """Text that lists the largest of some buffers with their sizes."""
+        """Return text that lists the largest of these buffers with their sizes."""
         names = [f"{shortened(self.buffers.name(i))} ({self.buffers.size[i]:,})" for i in members]
         return listed(names, 3)
 
@@ -454,7 +452,7 @@ class _ArenaRow:
 
 
 def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> PackingBlocks:
-    """Place walls of `wall` bytes between the arenas of a row, and the buffers as blocks between the walls."""
+    """Return blocks for walls of `wall` bytes between the arenas, followed by blocks for the buffers."""
     blocks = PackingBlocks.of(buffers)
     own = np.full(len(blocks), -1)  # required arena of each block
     some = blocks.of_buffer >= 0
@@ -476,7 +474,7 @@ def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> Packing
 
 
 def _check_steps(row: _ArenaRow, clock: Clock) -> None:
-    """Raise CapacityError if the buffers live at one of the fullest steps do not fit."""
+    """Raise CapacityError if the buffers that are live at one of the fullest steps do not fit into the arenas."""
     within = _part_of(clock, tuning.STEPS_TIME)
     with suppress(OutOfTime):
         for section in np.argsort(-row.blocks.live, kind="stable")[: tuning.MAX_SHIFTS].tolist():
@@ -535,7 +533,7 @@ def _part_of(clock: Clock, share: float) -> Clock:
 
 
 def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
-    """True if the blocks fit, False if not, None if undecided in a quarter of the time; OutOfTime at the deadline."""
+    """Return True if the blocks fit, False if they cannot, None if a quarter of the time does not decide it."""
     clock.check()
     packing = ArenaPacking(blocks, capacity, Clock(None if clock.left is None else clock.left / 4))
     with suppress(OutOfTime):

@@ -90,7 +90,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
 
 
 def _pairs(graph: ComputationGraph, table: InPlaceTable) -> tuple[Int64, Int64, Bool]:
-    """(value, read it may overwrite, is it required) by node: required pairs, then sums of gradients, then the rest."""
+    """Return pairs (value, read that it may overwrite) and flags for required pairs, which come first for each node."""
     for name in table:
         as_text(name, "a name in the in-place table")
     demands = [_demand(graph, written, read) for written, read in table.items() if isinstance(read, str)]
@@ -128,10 +128,10 @@ def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]
 
 
 def _sums(graph: ComputationGraph) -> Int64:
-    """(new sum, previous sum) of each gradient that `differentiate` accumulates.
+    """Return (new sum, previous sum) for each addition to a gradient that `differentiate` inserts.
 
-    Such a node reads the gradients of its reader first and the previous sum last. Exactly one of them belongs to the
-    same node as the new sum: the previous sum for the gradient of a value, the reader's for that of a parameter.
+    The addition reads a gradient first and the previous sum last. Exactly one of the two has the owner of the new sum:
+    the previous sum for the gradient of a value, the other gradient for that of a parameter.
     """
     owner = graph.forward_of
     if owner is None:
@@ -145,7 +145,7 @@ def _sums(graph: ComputationGraph) -> Int64:
 
 
 def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int] | None]) -> Int64:
-    """(first value, read) for each node whose operation may work in place, in order of preference."""
+    """Return (first value, read) for each node whose operation may work in place, in order of preference."""
     ops, n_reads = graph.labels.ops or (), np.diff(graph.read_indptr)
     explicit = {_plain(name): _places(name, places) for name, places in table.items()}
     if explicit:
@@ -159,7 +159,7 @@ def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int]
 
 
 def _places_of(op: str, explicit: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Reads that an operation may overwrite, from the table if it has an entry, otherwise from its kind."""
+    """Return the reads that an operation may overwrite, from the table if it has an entry, otherwise from its kind."""
     name = _plain(op)
     if name in explicit:
         return explicit[name]
@@ -169,7 +169,6 @@ def _places_of(op: str, explicit: Mapping[str, tuple[int, ...]]) -> tuple[int, .
 
 
 def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
-    """Return the read indices of a table entry; raise AllocationError if it is invalid."""
     places = () if entry is None else tuple(entry) if isinstance(entry, tuple | list) else (entry,)
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
@@ -189,7 +188,7 @@ def _plain(op: str) -> str:
 
 
 def _differentiated(op: str) -> str:
-    """ "ReLU" from "grad(ReLU)"; empty if the operation is not a gradient."""
+    """Return "ReLU" for "grad(ReLU)"; an empty string if the operation is not a gradient."""
     return op[5:-1] if op.startswith("grad(") and op.endswith(")") else ""
 
 

@@ -22,9 +22,10 @@ from remat_algos.kernels.offsets_search import PackingSearch
 class PackingBlocks:
     """The blocks that `pack` places, as rectangles of sections by bytes; buffers of 0 bytes have none.
 
-    A section is a range of steps in which no block ends before all of its blocks have begun, so two blocks share a
-    section if and only if they share a step. Block i has the half-open range of sections `begin[i]:end[i]`, blocks
-    ascend by begin, and offsets range from `low[i]` to `high[i]` (equal if fixed). `of_buffer` is -1 for 0 bytes.
+    Steps are grouped into sections. Within a section, no block ends before all blocks of the section have begun, so two
+    blocks share a section if and only if they share a step. Block i is live in the sections `begin[i]:end[i]`, and its
+    offset may be from `low[i]` to `high[i]` (equal if fixed). Blocks are sorted by begin. `of_buffer` maps buffers to
+    blocks, and buffers of 0 bytes to -1.
     """
 
     begin: Int64
@@ -65,7 +66,7 @@ class PackingBlocks:
 
     @property
     def n_overlaps(self) -> int:
-        """Number of ordered pairs of overlapping blocks, counted once per section."""
+        """Number of ordered pairs of blocks that share a section, counted in each shared section."""
         return int((interval_sums(self.begin, self.end, 1, self.n_sections) ** 2).sum())
 
     @property
@@ -85,7 +86,7 @@ class PackingBlocks:
 def _last_steps(begin: Int64, end: Int64) -> Int64:
     """Return the last step of each section at which a block begins."""
     begins = np.unique(begin)
-    # Number of blocks that ended by each of these steps.
+    # Number of distinct ends up to each begin; it is constant within a section.
     ended = np.searchsorted(np.unique(end), begins, side="right")
     return begins[np.append(np.diff(ended) > 0, True)] if begins.size else begins
 
@@ -179,7 +180,7 @@ def pack(
     if ending.stop is not Stop.INTERRUPTED:
         packing.clock.finish()
     fixed = rounded.fixed
-    # Buffers of 0 bytes have block -1, the appended 0.
+    # Buffers of 0 bytes have block -1, which selects the appended 0.
     offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]
     offset = np.where(fixed < 0, offset, fixed)
     reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # 0 bytes count too
@@ -189,7 +190,7 @@ def pack(
 
 
 class Packing:
-    """The best placement of blocks, and the methods that improve it; `capacity` as for `pack`."""
+    """The best placement of blocks, and the methods that improve it; `pack` documents `capacity`."""
 
     def __init__(
         self, blocks: PackingBlocks, capacity: int | None, clock: Clock, random: np.random.Generator | None = None
@@ -236,7 +237,6 @@ class Packing:
 
     @property
     def news(self) -> str:
-        """The best result, for progress reports."""
         return f"best {self.size:,} bytes, {self.method} · bound {self.bound:,}"
 
     def greedy(self) -> None:
@@ -255,7 +255,7 @@ class Packing:
                     return
 
     def fitted(self, order: Int64, best: bool) -> Int64:
-        """First fit or, if `best`, best fit: put each block in the lowest or the tightest gap, fixed blocks first."""
+        """Place blocks, fixed ones first, in the lowest gap (first fit) or, if `best`, in the tightest (best fit)."""
         blocks = self.blocks
         order = order[np.argsort(~blocks.fixed[order], kind="stable")]
         return self.placed(
@@ -278,7 +278,7 @@ class Packing:
         return rule.offsets()
 
     def orders(self) -> dict[str, Int64]:
-        """Orders of the blocks by name: largest size, earliest, longest, or largest area first."""
+        """Return orders of the blocks by name: largest size, earliest begin, greatest length, or largest area first."""
         begin, size, length = self.blocks.begin, self.blocks.size, self.blocks.length
         return {
             "by size": np.lexsort((-length, -size)),
@@ -288,7 +288,7 @@ class Packing:
         }
 
     def shuffle(self) -> None:
-        """Repeat the lowest-place rule with random changes: blocks near the top of the arena move forward."""
+        """Repeat the lowest-place rule with random orders: blocks near the top of the arena are placed earlier."""
         blocks, floor = self.blocks, max(self.bound, self.capacity)
         order = min(self.orders().values(), key=lambda order: int((self.stacked(order) + blocks.size).max()))
         place, smallest = inverse(order).astype(float), None
@@ -327,8 +327,9 @@ class Packing:
 class OffsetSearch:
     """Restarts of the exact search with different priorities and growing work limits.
 
-    The work depends far more on the priorities than on the blocks (a heavy-tailed distribution): thousands of short
-    dives with slightly different orders succeed where one long search does not.
+    The work of a search depends far more on the priorities of the blocks than on the blocks, and its distribution has a
+    heavy tail. Thousands of short searches (dives) with slightly different priorities succeed where one long search
+    does not.
     """
 
     def __init__(self, packing: Packing) -> None:
@@ -347,7 +348,7 @@ class OffsetSearch:
         self.first = max(tuning.FIRST_DIVE, 4 * blocks.n_overlaps)
 
     def dive(self, target: int, patience: int) -> int:
-        """1 if the blocks fit in `target` bytes, -1 if they cannot, 0 if undecided after `patience` units of work."""
+        """Return 1 if the blocks fit in `target` bytes, -1 if not, 0 if undecided after `patience` units of work."""
         target -= target % self.packing.unit
         self.kernel.aim(target)
         until = self.kernel.work + patience
@@ -385,7 +386,7 @@ class OffsetSearch:
 
 
 def luby(i: int) -> int:
-    """Luby's sequence 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ..., which spends equal total time on each length."""
+    """Return entry i of Luby's sequence 1 1 2 1 1 2 4 1 1 2 ..., which spends equal total time on each length."""
     while i & (i + 1):
         i -= (1 << (i.bit_length() - 1)) - 1
     return (i + 1) // 2

@@ -130,7 +130,7 @@ class PoolUse:
 
     @property
     def peak_reserved(self) -> int:
-        """Peak of reserved bytes: the upper end of the interval."""
+        """Peak of reserved bytes: the maximum over the rules."""
         return self.interval[1]
 
     @property
@@ -186,7 +186,8 @@ def cupy_pool(
         Measured addresses of the buffers, arbitrary for buffers of 0 bytes or with a failed request; ties are broken as
         in the measured run.
     before_14_1 : bool
-        True to free segments even for a single request above the limit, which fails anyway, as CuPy before 14.1 did.
+        If True, free segments even for a single request above the limit, which fails in any case, as CuPy did before
+        14.1.
 
     Returns
     -------
@@ -336,7 +337,7 @@ def _rounded(size: Int64, step: int) -> Int64:
 def _rules(
     known: dict[str, int], ties: str | Sequence[str] | None, seeds: int | None, trace: Trace
 ) -> list[tuple[str, int, int]]:
-    """(name, number, seed) of each rule; one entry per seed for random rules."""
+    """Return (name, number, seed) for each rule; random rules have one entry per seed."""
     if seeds is None:
         fewest, highest = tuning.RANDOM_RUNS
         seeds = max(fewest, min(highest, tuning.TRIED_EVENTS // max(1, trace.event.size)))
@@ -393,7 +394,7 @@ def _use(
 
 
 def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> None:
-    """Raise AllocationError if two chunks of these sizes overlap while both are live; a size of 0 means none."""
+    """Raise AllocationError if two chunks of these sizes overlap while both are live; size 0 stands for no chunk."""
     requested, freed = trace.event >= 0, (trace.event < 0) & (trace.event != RELEASE_ALL)
     begin, end = np.zeros(len(size), np.int64), np.full(len(size), len(trace.event), np.int64)
     begin[trace.event[requested]] = np.flatnonzero(requested)

@@ -30,11 +30,12 @@ def share_storage(
     ----------
     buffers : Buffers
     match_range : int, optional
-        0 shares nothing. By default the best of 0, 1, 2, 4, 8, ...; a larger range is not always better.
+        Maximum ratio between the sizes of a request and of the block that it gets; 0 shares nothing. By default the
+        best of 0, 1, 2, 4, 8, ...; a larger range is not always better.
     alignment : int
         A power of two that divides every offset and the size of the arena.
     time_limit : float, optional
-        Seconds; afterwards the best of the ranges tried is returned, at least one.
+        Seconds, after which the best result is returned. At least one range is tried.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def share_storage(
     fresh = rounded.over < 0
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))
     frees = np.ones(len(rounded), bool)
-    frees[rounded.over[~fresh]] = False  # it passes on its block
+    frees[rounded.over[~fresh]] = False  # its block is still used
     ends = np.lexsort((-rounded.begin, rounded.end))  # ties: last begun first
     ends = ends[frees[ends]]
     bound, best, minimum, method = rounded.max_live, None, 0, ""

@@ -20,9 +20,9 @@ OTHER = "unknown"
 def snapshot(played: Timeline, allocation: Allocation | None = None) -> dict[str, Any]:
     """Return the allocations and frees of a schedule in one segment, in the form of `torch.cuda.memory._snapshot`.
 
-    The frame of an allocation is its role, step and value (`recomputed:17:conv1`), and that of a free the last step
-    that reads it (`freed after:21:conv1`). The category, which is the colour, is the role. By default addresses come
-    from `pack` without its exact search.
+    The stack frame of an allocation shows its role, step and value (`recomputed:17:conv1`). The stack frame of a free
+    shows the last step that reads the value (`freed after:21:conv1`). The category, which determines the colour, is the
+    role. By default addresses come from `pack` without its exact search.
     """
     simulation = played.simulation
     if allocation is None:
@@ -87,7 +87,6 @@ def _events(
 
 
 def _blocks(simulation: Simulation, buffers: Buffers) -> tuple[list[list[dict[str, Any]]], list[str]]:
-    """Return the frames and the role of each buffer."""
     graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
     kinds = [(*ROLES, LOADED)[kind] for kind in simulation.instance_role.tolist()]
     frames, roles = [], []
@@ -100,7 +99,7 @@ def _blocks(simulation: Simulation, buffers: Buffers) -> tuple[list[list[dict[st
 
 
 def _pinned(simulation: Simulation, buffers: Buffers) -> set[int]:
-    """Buffers that contain outputs at the end; an in-place chain is represented by its first buffer."""
+    """Return the buffers that contain outputs at the end; an in-place chain is represented by its first buffer."""
     lives, first_run = simulation.lifetimes, simulation.schedule.first_run
     output = simulation.graph.output[lives.value] & first_run[lives.made_at]
     instances = np.flatnonzero((buffers.instance >= 0) & np.append(output, False)[buffers.instance])

@@ -108,7 +108,7 @@ class Trace:
         return self.during(np.cumsum(np.where(freed, -change, change)))
 
     def during(self, after: Int64) -> Int64:
-        """int64[m]: the state during each step, after its requests; `after` has the state after each event."""
+        """Return int64[m]: the state during each step, after its requests; `after` is the state after each event."""
         after = frozen(after, np.int64, "after", self.event.size, "event")
         before = np.searchsorted(2 * self.step + (self.event < 0), 2 * np.arange(self.steps) + 1)
         return np.concatenate([[0], after])[before]

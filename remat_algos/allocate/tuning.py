@@ -1,48 +1,54 @@
-"""Tuning constants of allocators, with the trade-off of each."""
+"""Tuning constants of allocators; the comment at each describes its trade-off."""
 
-# Schedules per search that an allocator is applied to. Higher: less reserved memory, more time.
+# Maximum number of schedules per search to which an allocator is applied. Higher: less reserved memory, more time.
 MAX_RESERVED = 24
-# Seconds for one packing, and for one after the deadline. Higher: smaller arenas, slower to stop.
+# PACKING_SECONDS: maximum time of one packing. LAST_SECOND: minimum time of one packing, even after the deadline.
+# Higher: smaller arenas, slower to stop.
 PACKING_SECONDS, LAST_SECOND = 5.0, 1.0
-# Share of the remaining progress that one packing reports. Higher: the first packings seem to do more of the work.
+# Share of the remaining progress that one packing covers. Higher: reported progress is faster at first.
 PACKING_PROGRESS = 0.3
-# Pairs of blocks that colouring compares per second; it cannot be interrupted. Higher: more sharing, overshoots limits.
+# Pairs of blocks that colouring is assumed to compare per second. Higher: more sharing, but time limits are exceeded.
 PAIRS_A_SECOND = 1_000_000_000
-# Minimum and maximum number of random tie-breaking runs, and total events. Higher: more reliable intervals, more time.
+# RANDOM_RUNS: minimum and maximum number of runs with random tie-breaking. TRIED_EVENTS: their maximum number of events
+# in total, which the minimum number of runs may exceed. Higher: more reliable intervals, more time.
 RANDOM_RUNS, TRIED_EVENTS = (4, 200), 500_000
 
-# ---- one arena
-# Maximum blocks for orders other than by begin, which take quadratic time. Higher: smaller arenas, more time.
+# Maximum number of blocks for which first fit and best fit try all orders. Higher: smaller arenas, more time.
 MAX_BY_GAPS = 5_000
-# Overlaps per second of the time limit above which the search could hardly place all blocks once. Higher: smaller
-# arenas for many blocks, or wasted time.
+# The exact search is skipped if blocks have more overlaps than this number times the remaining seconds, since it could
+# hardly place all blocks once. Higher: smaller arenas for many blocks, or wasted time.
 OVERLAPS_A_SECOND = 100_000_000
-# Blocks per call of a greedy rule, and work per call of the search, between deadline checks, some milliseconds. Higher:
-# less overhead, slower to stop.
+# Work between two checks of the deadline, which takes a few milliseconds. BLOCKS_PER_CALL: blocks that a greedy rule
+# places. WORK_PER_CALL: work of the exact search. Higher: less overhead, slower to stop.
 BLOCKS_PER_CALL, WORK_PER_CALL = 2_000, 2_000_000
-# Work before the search restarts with another order; some dives are longer (`luby`). Higher: fewer, longer dives.
+# Work of the shortest dives of the search; `luby` gives the lengths of the others as multiples. Higher: fewer, longer
+# dives.
 FIRST_DIVE = 1_000_000
-# Work on the bound and on each target above it in the first round, doubled each round. Higher: deeper, fewer targets.
+# Work in the first round for each target size; it doubles each round. Higher: deeper searches of fewer targets.
 PACKING_PATIENCE = 150_000_000
-# Multiples of that work for a requested capacity and for targets above it. Higher: more capacities reached, more time.
+# Factors of PACKING_PATIENCE if a capacity is specified. ON_CAPACITY: for the capacity. ABOVE_CAPACITY: for larger
+# targets. Higher: more capacities are reached, more time.
 ON_CAPACITY, ABOVE_CAPACITY = 16, 0.25
-# Unproven targets are bisected down to this fraction of the arena: at first, doubled each round, and at last. Higher:
-# smaller arenas, more targets.
+# Bisection ends at an interval of 1 / COARSE of the arena in the first round. The denominator doubles each round, up to
+# FINENESS. Higher: smaller arenas, more targets.
 COARSE, FINENESS = 100, 2_000
-# log2 of the entries, of 16 bytes each, in the table of failed states. Higher: fewer repeated states, more memory.
+# log2 of the number of 16-byte entries in the table of failed states. Higher: fewer repeated states, more memory.
 TABLE_BITS = 18
-# Maximum entries, of 8 bytes each, in the table of sections by block. Higher: larger problems, more memory.
+# Maximum number of 8-byte entries in the table of sections by block. Higher: larger problems, more memory.
 MAX_MEMORY = 50_000_000
-# Number of shuffles if the search is not applicable. Higher: smaller arenas, more time.
+# Number of random block orders that are tried if the exact search is skipped. Higher: smaller arenas, more time.
 PACKING_ROUNDS = 200
 
-# ---- several arenas
-# Rounds of the search over addresses before the search over arenas. Higher: easy cases end sooner, hard ones later.
+# Number of rounds of the search over addresses before the search over assignments to arenas. Higher: easy cases end
+# sooner, hard ones later.
 FIRST_ROUNDS = 2
-# Maximum blocks, and packings of single arenas, in the search over arenas. Higher: more cases decided, more time.
+# Limits of the search over assignments to arenas. MAX_ASSIGNED: number of blocks. MAX_PACKED: number of packings of a
+# single arena. Higher: more cases are decided, more time.
 MAX_ASSIGNED, MAX_PACKED = 40, 20_000
-# Shares of the time limit for the search and for the buffers of single steps. Higher: less time to explain failures.
+# SEARCH_TIME: share of the time limit for the search. STEPS_TIME: share of the remaining time for checks whether the
+# buffers of single steps fit. Higher: less time to explain failures.
 SEARCH_TIME, STEPS_TIME = 0.85, 0.1
-# To explain a failure: fullest steps checked alone, large buffers left out in turn, and seconds for each. Higher: more
+# Limits on the explanation of a failure. MAX_SHIFTS: number of fullest steps that are checked alone. MAX_LEFT_OUT:
+# number of large buffers that are left out in turn. DIAGNOSIS_SECONDS: seconds for each of these two. Higher: more
 # precise explanations, more time.
 MAX_SHIFTS, MAX_LEFT_OUT, DIAGNOSIS_SECONDS = 50, 8, 1.0

@@ -40,12 +40,12 @@ class Backend:
     pool: Any = None
 
     def empty(self, nbytes: int) -> Array:
-        """uint8[nbytes], not counted in the measurements of a run."""
+        """Allocate uint8[nbytes] that is not counted in the measurements of a run."""
         with self.uncounted():
             return self.xp.empty(nbytes, np.uint8)
 
     def host_memory(self, nbytes: int) -> Any:
-        """Host memory for copies: uint8[nbytes], or for a GPU pinned memory with its address `ptr`."""
+        """Allocate host memory for copies: uint8[nbytes] or, for a GPU, pinned memory with an address `ptr`."""
         if self.stream is None:
             return np.empty(nbytes, np.uint8)
         return self.xp.cuda.alloc_pinned_memory(max(nbytes, 1))
@@ -63,11 +63,11 @@ class Backend:
             self.stream.synchronize()
 
     def running(self) -> AbstractContextManager[Any]:
-        """Context in which all work is submitted to the stream."""
+        """Return a context in which all work is submitted to the stream."""
         return nullcontext() if self.stream is None else self.stream
 
     def uncounted(self) -> AbstractContextManager[Any]:
-        """Context in which memory comes from a separate pool that is not measured."""
+        """Return a context in which memory comes from a separate pool that is not measured."""
         return nullcontext() if self.pool is None else self.xp.cuda.using_allocator(self.pool.malloc)
 
     def release(self) -> None:
@@ -76,7 +76,7 @@ class Backend:
             self.pool.free_all_blocks()
 
     def keep_busy(self) -> None:
-        """Occupy a GPU, so that the next kernels are all queued before the first starts."""
+        """Keep a GPU busy for a short time, so that the next kernels are all queued before the first of them starts."""
         if self.stream is not None:
             (spin,) = cuda_kernels(self.xp, "busy.cu", "keep_busy")
             spin((1,), (1,), (np.int64(tuning.BUSY_TICKS),))
@@ -90,7 +90,7 @@ class Backend:
         return event
 
     def seconds(self, marks: Sequence[Any]) -> NDArray[np.float64]:
-        """float64[k]: elapsed time within each consecutive pair of 2 * k marks."""
+        """Return float64[k]: the time between the two marks of each consecutive pair, for 2 * k marks."""
         self.synchronize()
         pairs = zip(marks[::2], marks[1::2], strict=True)
         if self.stream is None:
@@ -113,7 +113,7 @@ def backend(name: str) -> Backend:
 
 
 _gpus: dict[tuple[int, int], Backend] = {}
-"""One per library and device, never dropped, because free memory of a CuPy pool is lost with the pool."""
+"""Backends by library and device. They are never deleted, because free memory of a CuPy pool is lost with the pool."""
 
 
 def _gpu(cupy: Any, device: int) -> Backend:
@@ -123,7 +123,7 @@ def _gpu(cupy: Any, device: int) -> Backend:
 
 
 def free_memory(backend: Backend) -> int | None:
-    """Free bytes on a GPU, according to its runtime, or on this machine; None if unknown."""
+    """Return the free bytes on a GPU, according to its runtime, or on this machine; None if unknown."""
     if backend.name == "cupy":
         return int(backend.xp.cuda.runtime.memGetInfo()[0])
     try:

@@ -32,10 +32,10 @@ Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | Non
 class ThreadEngine:
     """Copies NumPy arrays in one direction on a thread, in the order of the requests.
 
-    Each copy takes as long as over a link and moves its bytes at the end, so freeing memory before its store ends, or
-    reading it before its load ends, gives wrong values. Threads communicate only through `SimpleQueue` and `Lock`,
-    which are written in C: an interrupt could leave an `Event` locked. `get` has no timeout, since a short one may
-    never return (CPython 3.11).
+    A copy takes as long as it would over the link, and moves its bytes at the end of this time. So if memory is freed
+    before its store ends, or read before its load ends, values are wrong. Threads communicate only through
+    `SimpleQueue` and `Lock`, which are written in C, because an interrupt could leave an `Event` locked. `get` is
+    called without a timeout, because a call with a short timeout may never return (CPython 3.11).
     """
 
     def __init__(self, host: Array, way: str, latency: float, rate: float, events: list[Action]) -> None:
@@ -47,7 +47,7 @@ class ThreadEngine:
         self._thread = Thread(target=self._work, daemon=True)
 
     def copy(self, value: int, array: Array, offset: int, after: Ended | None) -> Ended:
-        """Request a copy between an array and host memory at an offset, after another copy; return a token."""
+        """Request a copy between an array and an offset in host memory, after the copy `after`; return a token."""
         if self._thread.ident is None:
             self._thread.start()
         ended: Ended = SimpleQueue(), SimpleQueue()
@@ -139,11 +139,12 @@ class HostCopies:
         self._on, self._link, self._peak = on, link, simulation.host_peak
         self._value: list[int] = simulation.lifetimes.value.tolist()
         self._size: list[int] = simulation.graph.memory.tolist()
-        self._gone: list[list[int]] = [[] for _ in steps]  # values to remove, by step
+        self._gone: list[list[int]] = [[] for _ in steps]  # per step: values to remove
         self._offset: dict[int, int] = {}
         self._capacity = self._place(steps)
         self._engines: dict[str, Engine] = {}
-        # By value: its store. By instance: stores and loads that compute has not waited for yet.
+        # `_stored` contains the store of each value. `_leaving` and `_arriving` contain the stores and loads, by
+        # instance, that compute has not waited for yet.
         self._stored: dict[int, Any] = {}
         self._leaving: dict[int, Any] = {}
         self._arriving: dict[int, Any] = {}
@@ -214,7 +215,7 @@ class HostCopies:
         return ThreadEngine(host, way, latency, rate, self.events)
 
     def load(self, i: int, array: Array) -> None:
-        """Request the copy of an instance from the host, after its store."""
+        """Request the copy of an instance from the host, which begins after the store of its value."""
         x = self._value[i]
         self._arriving[i] = self._engines["load"].copy(x, array, self._offset[x], self._stored[x])
 
@@ -225,7 +226,7 @@ class HostCopies:
         self.used += self._size[x]
 
     def arrive(self, i: int) -> bool:
-        """Wait for the load of an instance; False if it was not loaded or compute has already waited for it."""
+        """Wait for the load of an instance; return False if it was not loaded or compute has already waited for it."""
         copy = self._arriving.pop(i, None)
         if copy is not None:
             self._engines["load"].wait(copy)
@@ -242,5 +243,5 @@ class HostCopies:
             self.leave(i)
 
     def end_step(self, step: int) -> None:
-        """Subtract the values that leave the host after a step from `used`."""
+        """Subtract from `used` the bytes of the values that leave the host after a step."""
         self.used -= sum([self._size[x] for x in self._gone[step]])

@@ -105,11 +105,11 @@ class Execution:
 
     @property
     def predicted_raw(self) -> Int64:
-        """int64[m]: the expected `used_raw`, computed in the same way."""
+        """int64[m]: the expected `used_raw`, computed in the same way as `predicted`."""
         return live_memory(self.simulation) - self._saved(1)
 
     def _saved(self, chunk: int) -> Int64:
-        """int64[m]: bytes that in-place updates save, since an overwritten value is not counted."""
+        """Return int64[m]: bytes of values that are being overwritten in place, which a run does not count."""
         steps = len(self.simulation.schedule)
         if not (self.buffers.over >= 0).any():
             return np.zeros(steps, np.int64)
@@ -137,10 +137,10 @@ class Execution:
 
     @checked_arguments
     def differs_from(self, other: Execution) -> list[tuple[int, int]]:
-        """(step, value) of each instance that differs from its first checksum in another run of the same graph.
+        """Return (step, value) of each instance whose checksum differs from the value's first one in another run.
 
-        Runs with and without rematerialization, or on NumPy and on a GPU, must agree exactly. Values that occur in only
-        one of the runs are ignored.
+        Runs of the same graph with and without rematerialization, or on NumPy and on a GPU, must agree exactly. Values
+        that occur in only one of the runs are ignored.
         """
         check_simulation(other.simulation, self.graph)
         expected = other.first_checksums
@@ -171,10 +171,10 @@ def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float
 
 
 def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
-    """int64[m]: bytes live at each step, with every size rounded up to whole chunks.
+    """Return int64[m]: bytes live at each step, with every size rounded up to whole chunks.
 
-    Computed from the graph and the order, independently of `simulation.lifetimes`, which the run uses to free values.
-    Hence a wrong lifetime shows up as a difference.
+    They are computed from the graph and the order, independently of `simulation.lifetimes`, which the run uses to free
+    values. Hence a wrong lifetime shows up as a difference.
     """
     graph, schedule = simulation.graph, simulation.schedule
     order = schedule.order
@@ -186,7 +186,7 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     value, made = np.concatenate([value, loads[:, 1]]), np.concatenate([2 * made_at + 1, 2 * loads[:, 0]])
     by_value = np.lexsort((made, value))
     value, made = value[by_value], made[by_value]
-    # A read is served by the newest instance, or for an output by the first, which stays live.
+    # A read uses the newest instance; for an output it uses the first instance, which stays live.
     key = 2 * (len(order) + 1)
     served = np.searchsorted(value * key + made, read * key + 2 * read_at + 1) - 1
     first = np.searchsorted(value, np.arange(graph.n_values))
@@ -203,11 +203,11 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
 
 
 def _at_steps(indptr: Int64, indices: NDArray[Any], order: NDArray[np.int32]) -> tuple[Int64, Int64]:
-    """(entries of the running node's row, step of each entry), in order of steps."""
+    """Return the entries in the row of the node that each step runs, and the step of each entry, in order of steps."""
     ends, entries = gather_rows(indptr, indices, order)
     return entries.astype(np.int64), row_of(ends)
 
 
 def live_bytes(buffers: Buffers, n_steps: int) -> Int64:
-    """int64[n_steps]: bytes of the buffers that are live at each step."""
+    """Return int64[n_steps]: bytes of the buffers that are live at each step."""
     return interval_sums(buffers.begin, buffers.release_step, buffers.size, n_steps)

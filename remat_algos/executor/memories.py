@@ -14,9 +14,9 @@ from remat_algos.allocate.pools import CHUNK
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.array_backend import Array, Backend
 
-# Overwrites freed bytes in checking mode: tiny as a float32, far out of range as an index.
+# Byte that overwrites freed memory in checking mode. Four of them are a tiny float32, and far out of range as an index.
 PATTERN = 0xA5
-# Fill allocated arrays with these in turn, so that bytes that are never written differ between runs.
+# Bytes that fill allocated arrays in turn, so that bytes that are never written differ between runs of a node.
 BYTES = range(1, 252)
 # Kernels on a GPU require addresses that are multiples of this.
 WORD = 16
@@ -54,7 +54,7 @@ class Memory(Protocol):
         """Free an array; the caller keeps no references to it."""
 
     def peak(self) -> int:
-        """Maximum of `used` since the last call, including temporaries of operators if they are visible."""
+        """Return the maximum of `used` since the last call, including temporaries of operators if they are visible."""
         # The run calls this once per step, after all allocations and before all frees, where `used` is maximum.
         return self.used
 
@@ -63,7 +63,7 @@ class Memory(Protocol):
 
 
 class TrackingMemory(Memory):
-    """NumPy arrays, counted like a GPU allocator does: each request is rounded up to 512 bytes.
+    """NumPy arrays, counted as a GPU allocator counts them: each request is rounded up to 512 bytes.
 
     An array counts in `used` until it is garbage-collected, which detects operators that keep references to freed
     arrays. With `pattern`, allocated arrays are filled with varying bytes, and freed arrays are overwritten.
@@ -120,8 +120,8 @@ class TrackingMemory(Memory):
 class PoolMemory(Memory):
     """Arrays from a separate CuPy memory pool, which also serves the temporaries of operators.
 
-    The pool scans all its chunks to compute its counts, so they are read once per step, and a memory hook counts in
-    between. `limit` is on the bytes that the pool reserves.
+    Each query of the bytes in use makes the pool scan all its chunks. So the run queries the pool once per step, and a
+    memory hook counts the requests in between. `limit` is the maximum number of bytes that the pool reserves.
     """
 
     used_raw = 0
@@ -174,7 +174,7 @@ class PoolMemory(Memory):
         self._hook.high = self._hook.now  # excluded from the next peak
 
     def peak(self) -> int:
-        """Maximum of `used` since the last call or the last free."""
+        """Return the maximum of `used` since the last call or the last free."""
         used = self._hook.now = self.used
         high, self._hook.high = max(self._hook.high, used), used
         return high
@@ -195,7 +195,7 @@ class PoolMemory(Memory):
             self._hook.ours = False
 
     def _free(self) -> int:
-        """Bytes that the pool can still allocate, in any number of chunks."""
+        """Return the bytes that the pool can still allocate, in any number of chunks."""
         idle = int(self._pool.free_bytes())
         fresh = int(self._xp.cuda.runtime.memGetInfo()[0])
         if self._limit is not None:
@@ -204,7 +204,7 @@ class PoolMemory(Memory):
 
 
 def _pool_hook(cuda: Any) -> Any:
-    """A CuPy memory hook that counts requests while `ours` is set, and the frees of their memory."""
+    """Return a CuPy memory hook that counts requests while `ours` is set, and frees of memory from these requests."""
 
     class PoolHook(cuda.MemoryHook):
         name = "remat_algos"
@@ -216,7 +216,7 @@ def _pool_hook(cuda: Any) -> Any:
             self._live: set[int] = set()
 
         def malloc_postprocess(self, *, mem_size: int, mem_ptr: int, pmem_id: int, **_: Any) -> None:
-            # No address: the request was for 0 bytes or failed.
+            # The address is 0 if the request was for 0 bytes or failed.
             if self.ours and mem_ptr:
                 self._live.add(pmem_id)
                 self.now += mem_size

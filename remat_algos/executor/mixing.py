@@ -1,8 +1,9 @@
 """Hashes and checksums of 32-bit words for synthetic nodes, bit-identical on NumPy and CUDA.
 
 Word i of a result starts as i times an odd constant, xor the number of the result. Each input adds its word i (modulo
-its length) times an odd number that depends on its position. An input longer than the result also adds its checksum
-times that number, so that every byte counts. Rounds of multiplication, addition and xor with the upper bits follow.
+its length) times an odd number that depends on the position of the input. An input longer than the result also adds its
+checksum times that number, so that every byte counts. Rounds of multiplication, addition and xor with the upper bits
+follow.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Words = NDArray[np.uint32]
 
 @cache
 def _tables() -> tuple[Words, Words]:
-    """i * PLACE and (2 * i + 1) * WEIGHT for the positions i in a block, read-only."""
+    """Return i * PLACE and (2 * i + 1) * WEIGHT for the positions i in a block, read-only."""
     i = np.arange(tuning.BLOCK_WORDS, dtype=np.uint32)
     places, weights = i * PLACE, (2 * i + 1) * WEIGHT
     for table in (places, weights):
@@ -36,7 +37,7 @@ def _tables() -> tuple[Words, Words]:
 
 
 class NumpyMixer:
-    """Mixing on the CPU, block by block; scratch is a few blocks, regardless of the sizes."""
+    """Mixes on the CPU, block by block; scratch memory is a few blocks, regardless of the sizes."""
 
     def __init__(self) -> None:
         self._places, self._weights = _tables()
@@ -74,13 +75,12 @@ class NumpyMixer:
             _store(mixed, out, start)
 
     def _factors(self, count: int) -> list[NDArray[np.uint32]]:
-        """Return at least `count` factors."""
         while len(self._odd) < count:
             self._odd.append(np.array(2 * len(self._odd) + 3, np.uint32))
         return self._odd
 
     def checksum(self, array: Array) -> int:
-        """Sum of all words, each times the odd weight of its position, modulo 2**32."""
+        """Return the sum of all words, each times the odd weight of its position, modulo 2**32."""
         n_words = -(-array.size // 4)
         if 0 < n_words <= tuning.BLOCK_WORDS:
             return int(np.dot(_words(array, 0, n_words), self._weights[:n_words]))
@@ -101,7 +101,7 @@ def _store(words: Words, array: Array, start: int) -> None:
 
 
 def _words(array: Array, start: int, count: int) -> Words:
-    """Words `start:start + count` of an array; without a copy if the last word is complete."""
+    """Return words `start:start + count` of an array; copy them only if the last word is incomplete."""
     part = array[4 * start : 4 * (start + count)]
     if part.size % 4 == 0:
         return part.view(np.uint32)
@@ -111,7 +111,7 @@ def _words(array: Array, start: int, count: int) -> Words:
 
 
 def _periodic(array: Array, start: int, count: int) -> Words:
-    """`count` words of the array repeated periodically."""
+    """Return `count` words, from word `start`, of the array repeated periodically."""
     n_words = -(-array.size // 4)
     start %= n_words
     first = _words(array, start, min(count, n_words - start))
@@ -123,7 +123,7 @@ def _periodic(array: Array, start: int, count: int) -> Words:
 
 
 def _burn(count: int, burn: int) -> None:
-    """Multiply-adds whose result is discarded."""
+    """Compute multiply-adds whose result is discarded."""
     x = np.ones(count, np.float32)
     for _ in range(burn):
         np.multiply(x, np.float32(0.999), out=x)
@@ -164,7 +164,7 @@ class _Later:
 
 
 class CudaMixer:
-    """Mixing on a GPU by the kernels in `mixing.cu`, which use no memory of the measured pool."""
+    """Mixes on a GPU with the kernels in `mixing.cu`, which use no memory of the measured pool."""
 
     THREADS = 256
 
@@ -207,7 +207,7 @@ class CudaMixer:
         return _Later(self._slots)
 
     def _sums(self, inputs: Sequence[Array], n_bytes: int) -> Array:
-        """uint32[n_inputs]: checksums of inputs longer than the result, 0 for others."""
+        """Return uint32[n_inputs]: checksums of inputs that are longer than the result, 0 for other inputs."""
         longer = [-(-array.size // 4) > -(-n_bytes // 4) for array in inputs]
         if not any(longer):
             return self._nothing

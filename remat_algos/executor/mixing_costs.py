@@ -26,9 +26,10 @@ Seconds = NDArray[np.float64]
 class MixingCosts:
     """Model of the seconds of a node of `SyntheticOperators`, linear in its work.
 
-    `call` is per result, workspace and input of a result; `written` per word of a result; `read` per word read by a
-    result; `wrapped` per word of a result for each shorter input, which repeats; `summed` per word of an input longer
-    than a result. `residual` is the largest relative deviation from the measured times.
+    The coefficients are in seconds. `call` is the cost per result, per workspace, and per input of a result; `written`
+    per word of a result; `read` per word that a result reads; `wrapped` per word of a result for each input that is
+    shorter and repeats; `summed` per word of an input that is longer than the result. `residual` is the largest
+    relative deviation from the measured times.
     """
 
     call: float
@@ -61,17 +62,17 @@ def mixing_costs(backend: str) -> MixingCosts:
 
 
 def _sizes(backend: str) -> tuple[int, ...]:
-    """Return the sizes of `tuning.TIMED_WORDS` that fit in memory."""
+    """Return the sizes of `tuning.TIMED_WORDS`, limited to what fits in memory."""
     free = free_memory(backend_of(backend))
     most = tuning.TIMED_WORDS[backend][-1] if free is None else max(1, free // (4 * tuning.TIMED_ROOM))
     return tuple(min(size, most) for size in tuning.TIMED_WORDS[backend])
 
 
 def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
-    """Graph that is timed: for each size sources, nodes that read one or all, a short node, and two readers of it."""
+    """Return the graph that is timed: for each size, nodes with different numbers of inputs, also with shorter ones."""
     memory: list[int] = []
     edges: list[tuple[int, int]] = []
-    # Each size twice, since the first pass touches memory.
+    # Each size occurs twice, because its first nodes also pay for touching new memory.
     for size in (size for size in words for _ in range(2)):
         first = len(memory)
         memory += [4 * size] * SOURCES
@@ -85,12 +86,12 @@ def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
             edges += [(first + k, len(memory)) for k in range(reads - 1)] + [(short, len(memory))]
             memory.append(4 * size)
     output = np.zeros(len(memory), bool)
-    output[-1] = True  # others are freed earlier
+    output[-1] = True  # all others are freed earlier
     return ComputationGraph.from_edges(edges, memory=memory, output=output)
 
 
 def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
-    """float64[n, 5]: calls and words written, read, read repeatedly and summed, per run of each node."""
+    """Return the work of one run of each node, float64[n, 5]: calls, and words written, read, wrapped and summed."""
     found = np.zeros((graph.n_nodes, 5))
     resident = graph.resident
     for v in range(graph.n_nodes):

@@ -74,7 +74,8 @@ class SyntheticOperators:
     """Operators that mix the bits of all their reads, bit-identical on NumPy and CUDA.
 
     Every word of a value depends on its position, the node, the value, the seed, and all reads and residents of the
-    node. The workspace is filled before and after. A node that updates parameters or states adds to all of them.
+    node. The workspace is filled before and after the values are computed. A node that updates parameters or states
+    adds to all of them.
 
     Parameters
     ----------
@@ -160,14 +161,14 @@ class SyntheticOperators:
             mix(workspace, self._scratch[node], [], 1, 0)
 
     def checksum(self, array: Array) -> SupportsInt:
-        """uint32: the sum of all words of the array, each times an odd number that depends on its position."""
+        """Return uint32: the sum of all words of the array, each times an odd number that depends on its position."""
         return self._mixer.checksum(array)  # type: ignore[union-attr]
 
     def _mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
         self._mixer.mix(out, number, inputs, iters, burn, add)  # type: ignore[union-attr]
 
     def _numbers(self, kind: int, count: int) -> list[int]:
-        """Return a uint32 for each of `count` objects of a kind, 0 to 3; all distinct up to 2**30 objects per kind."""
+        """Return a uint32 for each object of a kind (0 to 3); all are distinct for up to 2**30 objects per kind."""
         numbers = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
         # Each step is invertible, so distinct numbers stay distinct.
         for part in (0, self._seed & 0xFFFFFFFF, self._seed >> 32 & 0xFFFFFFFF):
@@ -176,7 +177,7 @@ class SyntheticOperators:
         return numbers.tolist()
 
     def _run_in_place(self, node: int, inputs: Sequence[Array], values: Sequence[Array]) -> None:
-        """Compute values that overwrite a read last; if there are several, copy those reads first."""
+        """Run a node in place: compute values that overwrite a read last; if several do, copy their reads first."""
         over = [any(value is read for read in inputs) for value in values]
         if sum(over) > 1:
             inputs = [read.copy() if any(value is read for value in values) else read for read in inputs]
@@ -199,7 +200,7 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
 
 
 def _changes(graph: ComputationGraph) -> dict[int, list[int]]:
-    """For each node that updates parameters or states, their indices among its residents."""
+    """Map each node that updates parameters or states to their indices among the residents that it reads."""
     if graph.resident is None:
         return {}
     role = graph.resident.role

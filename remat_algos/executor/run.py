@@ -45,7 +45,7 @@ from remat_algos.wording import shortened
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferKeys:
-    """Keys of the instances, and of the workspace of each step; with an allocation, these are buffer numbers."""
+    """Keys under which a run allocates instances and workspaces; with an allocation, keys are buffer numbers."""
 
     instance: list[int]
     workspace: list[int]
@@ -73,8 +73,9 @@ class RunLoop:
         self.simulation, self.step, self.node = simulation, -1, -1
         self._on, self._operators, self._keys = on, operators, keys
         self._checking, self._timed = checking, timed
-        self._arrays: dict[int, Array] = {}  # by instance
-        # By value: the instance that serves reads. By node: residents.
+        self._arrays: dict[int, Array] = {}  # key: instance
+        # `_newest` contains the instance that a read of each value uses, `_residents` the residents that each node
+        # reads.
         self._newest = [-1] * simulation.graph.n_values
         self._residents: list[tuple[Array, ...]] = []
         self._resident = 0
@@ -97,7 +98,7 @@ class RunLoop:
         self._residents = [tuple([arrays[r] for r in row]) for row in rows] if rows else [none] * graph.n_nodes
 
     def run_schedule(self, memory: Memory, copies: HostCopies | None) -> None:
-        """Run the schedule. For speed, the loop avoids NumPy scalars and everything that can be precomputed."""
+        """Run the schedule. For speed, the loop uses no NumPy scalars, and everything possible is precomputed."""
         graph, lifetimes, order = self.simulation.graph, self.simulation.lifetimes, self.simulation.schedule.order
         reads_of, residents_of = to_lists(graph.read_indptr, graph.read_indices), self._residents
         indptr, value = lifetimes.instance_indptr.tolist(), lifetimes.value.tolist()
@@ -138,7 +139,7 @@ class RunLoop:
             for i, array in zip(computed, values, strict=True):
                 sums[i] = _word(checksum(array)) if self._checking else checksum(array)
                 arrays[i] = array
-                # Reads of an output are always served by its first instance.
+                # A read of an output always uses its first instance.
                 if not pinned[value[i]] or newest[value[i]] < 0:
                     newest[value[i]] = i
             if self._checking:
@@ -294,7 +295,7 @@ def _word(checksum: Any) -> int:
 
 
 def _ended(simulation: Simulation) -> list[list[int]]:
-    """Instances to free after each step, by id; first instances of outputs are released at the end."""
+    """Return the instances to free after each step, ascending; first instances of outputs are released at the end."""
     ended: list[list[int]] = [[] for _ in range(len(simulation.schedule))]
     lifetimes, pinned = simulation.lifetimes, simulation.graph.output.copy()
     for i, (x, end) in enumerate(zip(lifetimes.value.tolist(), lifetimes.end.tolist(), strict=True)):
@@ -375,28 +376,28 @@ def execute(
         The operators of the nodes; by default `SyntheticOperators(graph, seed=seed)`.
     allocation : Allocation, optional
         An allocation of `Buffers.of(simulation, over)`: run in one arena, with each buffer at its offset. Overlaps of
-        buffers are not checked in advance, but destroy values. `checking` detects values destroyed before or while they
-        are read; `differs_from` a run without an arena detects values destroyed during their computation. Without both,
-        `mismatches` only shows values that were destroyed in some runs of a node but not in others, and outputs that
-        were destroyed later.
+        buffers are not checked in advance, but destroy values. Checking mode detects values that are destroyed before
+        or while they are read. A comparison (`differs_from`) with a run without an arena detects values that are
+        destroyed during their computation. Without these two checks, `mismatches` only shows values that were destroyed
+        in some runs of a node but not in others, and outputs that were destroyed later.
     backend : {"numpy", "cupy"}
     seed : int
         Seed of the default operators.
     limit : int, optional
-        Maximum bytes: allocated on NumPy, with each request rounded up to 512; reserved by the pool on CuPy.
+        Maximum bytes. On NumPy it applies to allocated bytes, with each request rounded up to 512; on CuPy to the bytes
+        that the pool reserves.
     link : Link, Device, mapping, str or path, optional
         A link as for `solve`. On NumPy it determines how long copies take, at its full rates; on all backends it limits
         host memory. By default the link of the plan; without a link, copies run at the speed of the machine.
     checking : bool, optional
-        True by default if there is an allocation. Overwrite freed arrays, and workspaces before the checksums of their
-        node's values are computed; check before and after each step that its reads have not changed since they were
-        computed, except for in-place updates.
+        Checking mode, which is the default if there is an allocation. The run overwrites freed arrays. It overwrites a
+        workspace before it computes the checksums of the node's values. Before and after each step, it checks that the
+        values that the step reads have not changed since they were computed, except by in-place updates.
     timed : bool
         Measure the time of the operators at each step; on a GPU the time of their kernels, without the launch time of
         the first 0.1 ms.
     outputs : bool
-        Copy the final outputs to the host.
-        Copy the outputs to the host at the end.
+        Copy the outputs to the host at the end of the run.
 
     Returns
     -------
@@ -413,7 +414,8 @@ def execute(
     BackendError
         If the backend is not available, or the operators violate the protocol `Operators`.
     OutOfMemoryError
-        If memory runs out; the error has the step, node, requested and free bytes. For host memory, before step 0.
+        If memory runs out; the error has the step, node, requested and free bytes. If host memory does not suffice, it
+        is raised before step 0.
     TypeError
         If the schedule, operators or allocation have the wrong type.
     StaleValueError
@@ -467,14 +469,14 @@ def execute(
         raise
     finally:
         if copies is not None:
-            # Closed again, in case of an interrupt between starting its engines and the run.
+            # Close again, because an interrupt may occur between the start of the engines and the run.
             copies.close()
         loop.release()
         del loop
         with suppress(Exception):  # kernels may still be running
             on.synchronize()
         if memory is not None:
-            # Closed again: the first time, the run still had references to memory.
+            # Close again, because at the first call the run still had references to memory.
             memory.close()
         on.release()
 

@@ -105,18 +105,16 @@ class Validation(Result):
 
     @property
     def first_difference(self) -> int | None:
-        """First step at which predicted and measured bytes differ, rounded, exact or on the host; None if none."""
+        """First step with a difference between predicted and measured bytes (rounded, unrounded, or on the host)."""
         differs = (self.residual != 0) | (self._residual_raw != 0) | (self._residual_host != 0)
         return int(differs.argmax()) if differs.any() else None
 
     @property
     def _residual_raw(self) -> Int64:
-        """int64[m]: the residual without rounding."""
         return self.execution.used_raw - self.execution.predicted_raw
 
     @property
     def _residual_host(self) -> Int64:
-        """int64[m]: measured minus predicted bytes on the host at each step."""
         predicted = self.simulation.host_trace
         return predicted - predicted if self.execution.host is None else self.execution.host - predicted
 
@@ -144,7 +142,7 @@ class Validation(Result):
 
     @checked_arguments
     def overhead_times(self, shortest: float = 0.0) -> tuple[float, float]:
-        """(predicted, measured) seconds of all recomputations of at least `shortest` seconds.
+        """Return (predicted, measured) seconds of all recomputations that take at least `shortest` seconds.
 
         The measured time is the median of the timed runs, or NaN without timed runs.
         """
@@ -167,9 +165,10 @@ class Validation(Result):
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
 
     def replayed(self) -> PoolUse | None:
-        """Model of CuPy's pool replayed with the real addresses; None on NumPy, in an arena, or if values are loaded.
+        """Replay the run in the model of CuPy's pool with the real addresses.
 
-        Its `reserved` should equal `execution.total` at every step. AllocationError if the addresses are impossible.
+        Return None on NumPy, in an arena, or if values are loaded. The `reserved` bytes of the
+        result should equal `execution.total` at every step. Raise AllocationError if the addresses are impossible.
         """
         if self.addresses is None or self.arena or self.execution.host is not None:
             return None
@@ -203,7 +202,7 @@ class Validation(Result):
         return self.simulation.graph.labels[int(self.simulation.schedule.order[step])]
 
     def rows(self) -> list[tuple[str, str]]:
-        """Labels and texts of the report as table rows."""
+        """Return the labels and texts of the report as table rows."""
         verdict = (
             "passed: memory, values and runs match" if self.holds else "failed: memory, values or runs differ from"
         )
@@ -385,7 +384,8 @@ def validate(
 class MonitoredOperators:
     """Operators that count the runs of each node and, on a GPU, record addresses and free memory.
 
-    `start` has the residents as before the first run, since runs may change them; None if the operators reset them.
+    `start` contains copies of the residents from before the first run, because runs may change them; None if the
+    operators reset them.
     """
 
     def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None = None) -> None:
@@ -464,7 +464,7 @@ def _arena(simulation: Simulation, allocation: Allocation | None, backend: str) 
 
 
 def _first_runs(simulation: Simulation, seconds: Seconds) -> Seconds:
-    """float64[n]: time of the first run of each node, as the median of the timed runs."""
+    """Return float64[n]: time of the first run of each node, as the median of the timed runs."""
     by_node = np.zeros(simulation.graph.n_nodes)
     if len(seconds):
         node, first = np.unique(simulation.schedule.order, return_index=True)

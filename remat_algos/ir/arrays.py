@@ -60,10 +60,7 @@ def frozen(
 
 
 def entry_names(values: Any) -> list[Any] | None:
-    """Return the names of the entries of a mapping, or of an array with an index (pandas, xarray).
-
-    Return None if entries are identified by position. This includes an index that numbers the entries from 0.
-    """
+    """Return the names of the entries of a mapping or of an array with an index; None if entries have positions."""
     names = list(values) if isinstance(values, Mapping) else index_of(values)
     return None if names == list(range(len(names or ()))) and not isinstance(values, Mapping) else names
 

@@ -244,11 +244,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
 
 
 def _places(cost: Sequence[int], count: Sequence[int], q: int) -> int:
-    """Return the power of ten that makes the shares cost / (q * count) integers.
-
-    If they would need more than `EXACT` digits, return the power that leaves the smallest share `COST_DIGITS` digits;
-    it is negative if digits before the decimal point are rounded off.
-    """
+    """Return the power of ten that makes the shares cost / (q * count) integers, or leaves `COST_DIGITS` digits."""
     positive = [(each, q * n) for each, n in zip(cost, count, strict=True) if each]
     if not positive:
         return 0
@@ -304,5 +300,4 @@ def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
 
 
 def _with(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
-    """Concatenate the entries of both parts."""
     return np.concatenate([forward, backward])

@@ -177,10 +177,7 @@ def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int
 
 
 def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: int, bits: int) -> int:
-    """Return the bytes of the largest value that no gradient reads once this node's gradient reads bits.
-
-    Return 0 if this is not more than the bytes of the bits.
-    """
+    """Return the bytes of the largest value freed if this node's gradient reads bits; 0 if the bits need as many."""
     first, reads, saved = int(graph.value_indptr[node]), graph.reads(node), backward.saved(node)
     if len(reads) != 1 or backward.grad_memory[reads[0]] < 0 or not {*saved} <= {first, *reads}:
         return 0
@@ -191,10 +188,7 @@ def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: 
 def _masks(
     graph: ComputationGraph, backward: Backward, kinds: list[OperationKind | None], node: int, bits: int
 ) -> dict[int, int]:
-    """Return the encoded bytes of each mask of a node.
-
-    Masks are random draws that only dropouts read, and the masks that dropouts compute.
-    """
+    """Return the encoded bytes of each mask of a node: draws that only dropouts read, and masks of dropouts."""
     indptr, readers = graph.readers
     bytes_of, drawn = {}, getattr(kinds[node], "name", "") == MASK
     for x in graph.values(node)[0 if drawn else 1 :]:
@@ -216,7 +210,6 @@ def _moved(values: Int32, ends: Int64) -> Int32:
 
 
 def _labels(graph: ComputationGraph, nodes: Int64, new: Int64, ends: Int64) -> Labels:
-    """Return labels with value names at their new ids, and names for the new values."""
     labels = graph.labels
     old = np.array(sorted(labels.value_names), np.int32)
     names = {x: labels.value_names[k] for x, k in zip(_moved(old, ends).tolist(), old.tolist(), strict=True)}

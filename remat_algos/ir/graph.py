@@ -498,11 +498,11 @@ class ComputationGraph:
         return self.derivation.source_hash if self.derivation is not None else self.hash
 
     def reads(self, node: int) -> list[int]:
-        """Values that a node reads, in argument order."""
+        """Return the values that a node reads, in argument order."""
         return row(self.read_indptr, self.read_indices, node, "node")
 
     def values(self, node: int) -> range:
-        """Values that a node computes."""
+        """Return the values that a node computes."""
         node = check_place(node, self.n_nodes, "node")
         return range(int(self.value_indptr[node]), int(self.value_indptr[node + 1]))
 
@@ -545,7 +545,6 @@ class ComputationGraph:
 
 
 def _as_name(name: Any) -> str:
-    """Return a name; convert an integer to a string."""
     return name if isinstance(name, str) else spelled(whole(name, "the name or number of a node"))
 
 
@@ -590,10 +589,7 @@ def _owners(graph: ComputationGraph) -> Int32:
 
 
 def _updates(graph: ComputationGraph) -> Bool:
-    """Return bool[n]: True for optimizer updates.
-
-    These are backward `once` nodes that read a parameter or state and compute only unread outputs of 0 bytes.
-    """
+    """Return bool[n]: True for backward `once` nodes that read a parameter or state, with only unread empty values."""
     silent = graph.output & (graph.memory == 0)
     silent[graph.read_indices] = False
     loud = np.bincount(graph.producer[~silent], minlength=graph.n_nodes) > 0
@@ -631,7 +627,6 @@ def updates_and_readers(graph: ComputationGraph) -> tuple[Int32, Int32]:
 
 
 def _hash(graph: ComputationGraph) -> str:
-    """SHA-256 of arrays and names."""
     digest = hashlib.sha256(b"remat-graph 1")
 
     def add(name: str, content: Any) -> None:

@@ -85,10 +85,7 @@ class OperationKind:
 
     @checked_arguments
     def saved(self, *, alone: bool = False) -> tuple[bool, bool]:
-        """Return whether the gradient reads the inputs, and whether it reads the first value.
-
-        Pass `alone` for an operation with a single value.
-        """
+        """Return whether the gradient reads the inputs, and whether it reads the first (if `alone`, the only) value."""
         words = self.saves_alone if alone else self.saves
         return "inputs" in words, "output" in words
 
@@ -109,21 +106,17 @@ _HEAVY: dict[str, Any] = {"saves": "inputs", "heavy": True}
 _BOTH: dict[str, Any] = {"saves_alone": "inputs output"}
 
 KINDS = (
-    # copies
     OperationKind("Concat", aliases=("Cat",)),
     OperationKind("Slice", aliases=("GetItem", "Split")),
     OperationKind("Reshape"),
     OperationKind("Copy", aliases=("Transpose",)),
-    # experts
     OperationKind("Route", saves_alone=""),
-    # losses
     # FLOPs per score: maximum, difference, exponential, two sums.
     OperationKind(
         "SoftmaxCrossEntropy", "", ("SoftmaxOutput", "SoftmaxCrossEntropyLoss"), 5, "output", ("probabilities",)
     ),
     OperationKind("CTCLoss", "inputs", ("ConnectionistTemporalClassification",), layer="output", extra=("alpha",)),
     OperationKind("MeanSquare", "inputs", ("MeanSquaredError",), flops=3, layer="output"),
-    # norms
     OperationKind("BatchNorm", aliases=("BatchNormalization", "BatchNorm2d"), layer="batch norm", **_STATISTICS),
     OperationKind("LayerNorm", aliases=("LayerNormalization",), layer=NORM, **_STATISTICS),
     OperationKind("GroupNorm", aliases=("GroupNormalization",), layer=NORM, **_STATISTICS),
@@ -131,7 +124,6 @@ KINDS = (
     OperationKind(
         "LocalResponseNorm", "inputs", ("LocalResponseNormalization", "LRN"), layer=NORM, extra=("scale",), **_BOTH
     ),
-    # pointwise
     OperationKind("ReLU", aliases=("Relu",), **_SIGN),
     OperationKind("ReLU6", aliases=("ClippedReLU", "Clip"), flops=2, **_SIGN),
     OperationKind("HardTanh", aliases=("Hardtanh",), flops=2, **_SIGN),
@@ -153,17 +145,14 @@ KINDS = (
     OperationKind("Scale", aliases=("MulConstant",), layer=ELEMENT_WISE, in_place=FIRST),
     OperationKind("Mask", in_place=FIRST),
     OperationKind("Rotary", in_place=FIRST),
-    # products
     OperationKind("Linear", aliases=("LinearFunction", "FullyConnected", "Gemm"), layer="fully connected", **_HEAVY),
     OperationKind("MatMul", aliases=("batch_dot",), layer="fully connected", **_HEAVY),
     OperationKind("Attention", "inputs output", (), 5, "attention", ("logsumexp",), heavy=True, **_BOTH),
     OperationKind("Embedding", aliases=("EmbedIDFunction",), layer="embedding"),
-    # reductions
     OperationKind("Softmax", flops=5, **_FROM_OUTPUT),
     OperationKind("Mean", aliases=("ReduceMean",)),
     OperationKind("Sum", aliases=("ReduceSum",)),
     OperationKind("Max", "inputs output", ("ReduceMax",), **_BOTH),
-    # windows
     OperationKind(
         "Convolution",
         aliases=("Convolution2DFunction", "ConvolutionND", "Conv", "Conv2d"),
@@ -280,7 +269,6 @@ class _Known(NamedTuple):
 
 @cache
 def _known() -> _Known:
-    """Return the built-in kinds, and those added by `register_kinds`."""
     kinds = _Known({}, {})
     for kind in KINDS:
         kinds.add(kind)

@@ -342,7 +342,7 @@ class Resident:
         object.__setattr__(self, "read_indices", sorted_rows(self.read_indptr, self.read_indices))
 
     def reads(self, node: int) -> list[int]:
-        """Residents that a node reads."""
+        """Return the residents that a node reads."""
         return row(self.read_indptr, self.read_indices, node, "node")
 
     def changeable_reads(self) -> tuple[Int32, Int32]:
@@ -402,7 +402,7 @@ class Backward:
         object.__setattr__(self, "saved_indices", sorted_rows(self.saved_indptr, self.saved_indices))
 
     def saved(self, node: int) -> list[int]:
-        """Values that the gradient of a node reads."""
+        """Return the values that the gradient of a node reads."""
         return row(self.saved_indptr, self.saved_indices, node, "node")
 
 
@@ -451,7 +451,6 @@ class Derivation:
 
 
 def _without_decimals(entry: Any) -> Any:
-    """Convert every Decimal in a JSON entry to a float, recursively."""
     if isinstance(entry, dict):
         return {name: _without_decimals(each) for name, each in entry.items()}
     if isinstance(entry, list):

@@ -166,7 +166,6 @@ class _NameIndex:
                 self.of[first + k] = name
 
     def _base(self, name: str, view_of: dict[str, str]) -> int:
-        """Return the number of the base of a view."""
         seen = [name]
         while True:
             base = view_of[seen[-1]]
@@ -210,10 +209,7 @@ class _NameIndex:
 
 
 class _Assembly:
-    """Converts rows in file order to arrays.
-
-    Ids are topological, earliest row first. Nodes that are only views get no id.
-    """
+    """Converts rows in file order to arrays; ids are topological, earliest row first, and pure views have none."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -245,7 +241,6 @@ class _Assembly:
                 self.names.fail(node, "{node!r} is a view with compute or workspace; set both to 0", node=node.name)
 
     def _topological(self) -> Int64:
-        """Return the remaining rows in topological order, earliest row first."""
         indptr, read = self.reads
         reader = row_of(indptr)
         reader, source = reader[read >= 0], self.owner[read[read >= 0]]
@@ -356,7 +351,6 @@ class _Assembly:
         return np.array(amounts, np.int64)
 
     def _outputs(self) -> Bool | None:
-        """Return the output flags, or None for the default."""
         output, any_output = np.zeros(self.flat.size, bool), False
         for node in self.tables.nodes:
             for k, value in enumerate(node.values):

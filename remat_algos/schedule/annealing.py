@@ -309,8 +309,7 @@ class Annealer:
     ) -> tuple[Annealed | None, Stop]:
         """Run one search; return its best schedule, or None if constraints allow none, and how it stopped.
 
-        With `step`, minimize the peak: the limit is this share of the lowest peak, and is lowered each time a schedule
-        meets it.
+        With `step`, minimize the peak: the limit is this share of the lowest peak, lowered each time it is met.
         """
         result, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
         while True:

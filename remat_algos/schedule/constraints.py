@@ -257,9 +257,8 @@ class Constraints:
     def region_bound(self) -> tuple[str, int, int] | None:
         """Return a region whose limit no schedule can meet.
 
-        The result is its name, a lower bound on its bytes, and the node that proves the bound.
-
-        Return None if all lower bounds are within the limits, which does not prove that a schedule exists.
+        The result is its name, a lower bound on its bytes, and the node that proves the bound. It is None if all lower
+        bounds are within the limits, which does not prove that a schedule exists.
 
         Examples
         --------
@@ -419,7 +418,6 @@ def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tup
 
 
 def _members(graph: ComputationGraph, members: Any, region: str) -> Int64:
-    """Return the ids of the nodes of a region, ascending."""
     what = f"region {shortened(region)}"
     if isinstance(members, str):
         names = graph.node_names()

@@ -276,7 +276,6 @@ def _kept(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> Bo
 
 
 def _never_recomputed(graph: ComputationGraph) -> Bool:
-    """Return bool[n]: True for forward nodes that no chain recomputes."""
     if not graph.n_nodes:
         return np.zeros(0, bool)
     pinned = np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # outputs are never missing

@@ -128,7 +128,6 @@ def lower_passes(
 
 
 def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
-    """Return the order with the lowest peak in a beam search."""
     nodes = np.flatnonzero(graph.needed).astype(np.int32)
     if beam is None:
         beam = min(tuning.MAX_BEAM, tuning.MAX_PASS_WORK // max(1, nodes.size) ** 2)

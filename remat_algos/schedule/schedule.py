@@ -145,7 +145,6 @@ def named_copies(graph: ComputationGraph, schedule: Schedule) -> Copies:
 
 
 def _value(graph: ComputationGraph, value: str | int, step: int) -> int:
-    """Return the id of a copied value."""
     try:
         return graph.value_id(value) if isinstance(value, str) else whole(value, "the id of a value")
     except ValueError as error:

@@ -248,10 +248,7 @@ def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
 
 
 def _behind(rows: list[list[int]], moved: int, urgent: tuple[int, int]) -> Int32:
-    """Return the rows with the store of `moved` right behind that of `urgent`.
-
-    The latter has no row if it begins at its default step.
-    """
+    """Return the rows with the store of `moved` right behind that of `urgent` (step, value), which may have no row."""
     left = [row for row in rows if row[1] != moved]
     place = next((i + 1 for i, row in enumerate(left) if row[1] == urgent[1]), None)
     if place is None:

@@ -28,11 +28,9 @@ WARM = Round(1.0, 0.1, 0.005)
 # FIRST_WORK: minimum work per node of a search in the first round. Higher: fewer, longer searches. MIN_FIRST: minimum
 # number of searches in the first round, which takes precedence. Higher: more, shorter searches.
 FIRST_WORK, MIN_FIRST = 4_000, 4
-# Factor by which the number of searches falls from round to round. Higher: fewer schedules are developed, with more
-# work each.
+# Ratio of the numbers of searches in consecutive rounds. Higher: fewer schedules continue, with more work each.
 ROUND_RATIO = 4
-# Shares of the lowest peak that searches for a lower peak use as their limits, in turn. Closer to 1: smaller, safer
-# steps.
+# Limits of searches for a lower peak, as shares of the lowest peak, in turn. Closer to 1: smaller, safer steps.
 PEAK_STEPS = (0.9, 0.8)
 # Work of a typical move, which converts a limit on moves to one on work. Higher: more work for the same limit.
 WORK_OF_MOVE = 30
@@ -43,13 +41,11 @@ OTHER_SHARES = (1.0, 0.8)
 # Limits of a beam search for one-pass orders. MAX_BEAM: maximum number of sets that a step keeps. MAX_PASS_WORK:
 # maximum of this number times the squared number of nodes. Higher: lower peaks, more time.
 MAX_BEAM, MAX_PASS_WORK = 64, 5_000_000
-# Maximum number of moves of a one-pass search: MAX_MOVES in total, MOVES_OF_NODE per node. Higher: lower peaks, more
-# time.
+# Maximum moves of a one-pass search: MAX_MOVES in total, MOVES_OF_NODE per node. Higher: lower peaks, more time.
 MAX_MOVES, MOVES_OF_NODE = 3_000_000, 10_000
 # Number of searches in the first round for one-pass orders. Higher: more variety, less work each.
 ONE_PASS_SEARCHES = 12
-# Maximum number of rounds in which a schedule is changed to reuse values within a limit. Higher: less compute, more
-# time.
+# Maximum number of rounds of `reuse_values`. Higher: less compute, more time.
 POLISH_ROUNDS = 6
 # Maximum entries in each of the matrices R and S: 5,000 stages of 5,000 nodes. Higher: larger graphs, more memory.
 MAX_MATRIX_ENTRIES = 25_000_000

@@ -43,7 +43,6 @@ def live_at(simulation: Simulation, step: int) -> list[tuple[int, int]]:
 
 
 def _live(simulation: Simulation, step: int) -> Int64:
-    """Return the instances live during a step, largest first."""
     lifetimes = simulation.lifetimes
     live = np.flatnonzero((lifetimes.made_at <= step) & (lifetimes.end > step))
     return live[np.argsort(-simulation.graph.memory[lifetimes.value[live]], kind="stable")]
@@ -431,7 +430,6 @@ def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str
 
 
 def _counters(played: Timeline) -> Iterator[dict[str, Any]]:
-    """Yield the bytes on the device and the host at each step and at the end."""
     simulation, scale = played.simulation, played.tick_microseconds
     times = [*played.step_begin.tolist(), played.last]
     last = int(simulation.graph.memory[simulation.graph.output].sum())
