@@ -377,8 +377,8 @@ class Allocation:
     ----------
     buffers : Buffers
     storage : int64[k]
-        The block of each buffer. With `share_storage` and `colour`, blocks do not overlap, and buffers use one in turn.
-        With `pack`, buffers that overwrite each other form one block, every other buffer its own.
+        The block of each buffer. With `share_storage` and `colour`, blocks do not overlap, and the buffers of a block
+        use it in turn. With `pack`, buffers that overwrite each other form one block, every other buffer its own.
     offset : int64[k]
         First byte of each buffer.
     size : int
@@ -476,8 +476,8 @@ class Allocation:
     def verify(self) -> None:
         """Check that each buffer is in the arena, aligned, and disjoint from buffers that are live at the same step.
 
-        Also check that fixed offsets are respected, that buffers use their block in turn, and that the arena is not
-        smaller than its bound. The bound itself is not checked.
+        Also check that fixed offsets are respected, that the buffers of a block use it in turn, and that the arena is
+        not smaller than its bound. The bound itself is not checked.
 
         Raises
         ------

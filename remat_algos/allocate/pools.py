@@ -168,10 +168,11 @@ def cupy_pool(
 ) -> PoolUse:
     """Model the bytes that CuPy's memory pool allocates and reserves.
 
-    A request is rounded up to 512 bytes and gets the smallest free chunk that is large enough, whose remainder stays
-    free, or a new segment of exactly that size. Freed chunks merge with free neighbours. CuPy chooses between chunks of
-    equal size by the addresses of Python objects, so the reserved bytes are predictable only if such ties do not
-    matter; otherwise several rules are tried. Used bytes are always predictable unless a limit is reached.
+    A request is rounded up to a multiple of 512 bytes. It gets the smallest free chunk that is large enough, whose
+    remainder stays free, or, if there is none, a new segment of exactly its size. Freed chunks merge with free
+    neighbours. CuPy chooses between chunks of equal size by the addresses of Python objects, so the reserved bytes are
+    predictable only if such ties do not matter; otherwise several rules are tried. Used bytes are always predictable
+    unless a limit is reached.
 
     Parameters
     ----------
@@ -235,10 +236,11 @@ def cuda_caching(
 ) -> PoolUse:
     """Model the bytes that PyTorch's caching allocator for CUDA allocates and reserves, with default settings.
 
-    Requests are rounded up to 512 bytes. Requests up to 1 MiB are cut from segments of 2 MiB, larger ones below 10 MiB
-    from segments of 20 MiB, and the largest get their own segment, a multiple of 2 MiB. A request gets the smallest
-    free block that is large enough, at the lowest address among equals. The remainder stays free, in the large pool
-    only if it exceeds 1 MiB, so more bytes may be used than requested. The order of segments on the device is unknown.
+    Requests are rounded up to multiples of 512 bytes. Requests up to 1 MiB are cut from segments of 2 MiB, larger ones
+    below 10 MiB from segments of 20 MiB, and the largest get their own segment, a multiple of 2 MiB. A request gets the
+    smallest free block that is large enough, at the lowest address among equals. The remainder stays free; in the large
+    pool only a remainder above 1 MiB does, so more bytes may be used than requested. The order of segments on the
+    device is unknown.
 
     Parameters
     ----------

@@ -215,7 +215,7 @@ class HostCopies:
         return ThreadEngine(host, way, latency, rate, self.events)
 
     def load(self, i: int, array: Array) -> None:
-        """Request the copy of an instance from the host, which begins after the store of its value."""
+        """Request a copy of an instance from the host; it begins when the store of its value has ended."""
         x = self._value[i]
         self._arriving[i] = self._engines["load"].copy(x, array, self._offset[x], self._stored[x])
 

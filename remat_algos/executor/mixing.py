@@ -45,7 +45,7 @@ class NumpyMixer:
         self._mixed, self._upper = np.empty(tuning.BLOCK_WORDS, np.uint32), np.empty(tuning.BLOCK_WORDS, np.uint32)
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
-        """Write the mix of the inputs to `out`, or add it if `add`."""
+        """Write the mix of the inputs to `out`; if `add`, add it to the contents of `out`."""
         n_words = -(-out.size // 4)
         factors = self._factors(len(inputs))
         longer = sum((2 * k + 3) * self.checksum(a) for k, a in enumerate(inputs) if a.size > 4 * n_words)

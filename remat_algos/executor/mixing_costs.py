@@ -69,7 +69,7 @@ def _sizes(backend: str) -> tuple[int, ...]:
 
 
 def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
-    """Return the graph that is timed: for each size, nodes with different numbers of inputs, also with shorter ones."""
+    """Return the graph that is timed: for each size, nodes with different numbers of inputs, some of them shorter."""
     memory: list[int] = []
     edges: list[tuple[int, int]] = []
     # Each size occurs twice, because its first nodes also pay for touching new memory.

@@ -51,7 +51,7 @@ class Operators(Protocol):
             Residents that the node reads, by id.
         values : tuple of uint8[...]
             Arrays to write its values to, completely: `values[k][...] = result`, or through a view. In an arena, one
-            may *be* an entry of `reads`, the same array, which is then overwritten in place.
+            may be the same array as an entry of `reads`, which it then overwrites in place.
         workspace : uint8[...], optional
             Scratch array.
         """

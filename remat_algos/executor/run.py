@@ -365,7 +365,7 @@ def execute(
     When a node runs, its values are allocated, then its workspace. After the step the workspace is freed, then values
     without later reads. Residents are not counted. Copies to the host and back are concurrent with the runs: a run
     waits for the loads that it reads, and a free waits for the store of its value. Host memory is allocated before the
-    first step. Whether the run succeeds or fails, at the end no copy is in progress and all its arrays are released.
+    first step. At the end, after success or failure, no copy is in progress and all arrays of the run are released.
 
     Parameters
     ----------
@@ -414,8 +414,8 @@ def execute(
     BackendError
         If the backend is not available, or the operators violate the protocol `Operators`.
     OutOfMemoryError
-        If memory runs out; the error has the step, node, requested and free bytes. If host memory does not suffice, it
-        is raised before step 0.
+        If memory runs out; the error contains the step, the node, and the requested and free bytes. If host memory does
+        not suffice, it is raised before step 0.
     TypeError
         If the schedule, operators or allocation have the wrong type.
     StaleValueError

@@ -85,7 +85,7 @@ class Validation(Result):
 
     @property
     def predicted_peak(self) -> int:
-        """Predicted peak in bytes, with each value and workspace rounded up to 512 as by allocators."""
+        """Predicted peak in bytes, with each value and workspace rounded up to a multiple of 512, as allocators do."""
         return int(self.execution.predicted.max(initial=0))
 
     @property
@@ -167,8 +167,8 @@ class Validation(Result):
     def replayed(self) -> PoolUse | None:
         """Replay the run in the model of CuPy's pool with the real addresses.
 
-        Return None on NumPy, in an arena, or if values are loaded. The `reserved` bytes of the
-        result should equal `execution.total` at every step. Raise AllocationError if the addresses are impossible.
+        Return None on NumPy, in an arena, or if values are loaded. The `reserved` bytes of the result should equal
+        `execution.total` at every step. Raise AllocationError if the addresses are impossible.
         """
         if self.addresses is None or self.arena or self.execution.host is not None:
             return None
@@ -300,8 +300,8 @@ def validate(
     graph : ComputationGraph
         The graph for which the plan was made, before or after differentiation.
     plan : Plan, mapping, path, Schedule, Simulation or int32[m]
-        A plan, its record or its file, whose claims are verified first; or a schedule. Copies take as long as over the
-        link of the plan (`execute`).
+        A plan, its record or its file, whose claims are verified first; or a schedule. Copies take as long as they
+        would over the link of the plan (`execute`).
     backend : {"numpy", "cupy"}
         Run on the CPU or on a GPU.
     operators : Operators, optional

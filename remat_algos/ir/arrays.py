@@ -280,7 +280,7 @@ def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
 
 
 def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 | int, size: int) -> Int64:
-    """Return the total weight of the intervals begin:end that cover each position, int64[size]; they may be empty."""
+    """Return int64[size]: the total weight of the intervals begin:end that cover each position."""
     change = np.zeros(size + 1, np.int64)
     np.add.at(change, begin, weight)
     np.subtract.at(change, np.maximum(begin, end), weight)

@@ -116,7 +116,6 @@ def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Boo
 
 
 def _labels(graph: ComputationGraph, order: Int64, value_place: Int64) -> Labels:
-    """Return the labels in the new order, with a unique name for the boundary."""
     labels, used = graph.labels, {*graph.node_names(), *graph.value_names(), *graph.resident_names}
     name = next(name for k in range(len(used) + 1) if (name := f"{NAME}{k or ''}") not in used)
     names = [*graph.node_names(), name]

@@ -87,7 +87,7 @@ class Budget:
 
     @checked_arguments
     def memory_limit(self, base: int, resident: int) -> int | None:
-        """Return the limit in bytes, or None. Percentages are of `base`, the peak of one pass, and are rounded down."""
+        """Return the limit in bytes, or None. Percentages of `base`, the peak of one pass, are rounded down."""
         if self.above_lowest is not None:
             wrong = "memory budget {memory!r} is for solve; give bytes, a share, or {least!r} here"
             raise ArgumentError(wrong, memory=self.memory, least=LEAST)
@@ -154,7 +154,7 @@ def _amount(amount: Amount, base: int, what: str) -> int:
 def even_limits(floor: int, base: int, count: int) -> list[int]:
     """Return `floor` and about `count` larger limits, which are multiples of `base / count`.
 
-    If few multiples are above the floor, the step is divided by 2, 3, ....
+    If few multiples are above the floor, the step between them is divided by 2, 3, ....
     """
     parts = count * max(1, round(base / max(1, base - floor)))
     above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))

@@ -132,7 +132,6 @@ def differentiate_as(graph: ComputationGraph, options: Mapping[str, Any]) -> Com
 def _options(
     factor: float, parameter_gradients: bool, loss: Sequence[str] | None, keep_outputs: bool, bits: int
 ) -> dict[str, Any]:
-    """Return the options in plain Python types, for JSON."""
     options = {
         "factor": int(factor) if isinstance(factor, int | np.integer) else float(factor),
         "parameter_gradients": bool(parameter_gradients),

@@ -1,4 +1,4 @@
-"""Conversion to arrays: of rows with names, which all text formats use, and of pairs of nodes."""
+"""Conversion of graphs to arrays, from rows with names (which all text formats use) or from pairs of nodes."""
 
 from __future__ import annotations
 
@@ -329,7 +329,6 @@ class _Assembly:
         return whole, scale
 
     def _bytes(self, sizes: Sequence[Any], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
-        """Return integer sizes in bytes, checked before rounding."""
         sizes = self._read(sizes, rows, what, size_of)
         self._checked(sizes, rows, what, minimum)
         return np.array(whole_bytes(sizes, self.tables.source), np.int64)

@@ -1,4 +1,4 @@
-"""Simulated annealing over schedules, in rounds that each start from the best schedule of the previous round."""
+"""Simulated annealing over schedules, in rounds, each of which starts at the best schedules of the previous round."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -160,7 +160,7 @@ class Annealed:
 
     @property
     def figures(self) -> tuple[int, int]:
-        """(peak in bytes, time)."""
+        """(peak in bytes, cost): with a link, the cost is the time, otherwise the compute."""
         return self.simulation.peak_memory, self.simulation.compute if self.time is None else self.time
 
 

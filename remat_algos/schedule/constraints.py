@@ -39,14 +39,14 @@ class Constraints:
         If True, first runs are in id order; nodes may be recomputed anywhere.
     regions : mapping of str to (nodes, limit)
         Named groups of nodes with the maximum bytes of their values and workspaces at any step. Nodes are a sequence of
-        names, or a pattern such as "encoder.*"; the limit is bytes or text such as "4GiB". Regions are disjoint.
+        names, or a pattern such as "encoder.*"; the limit is bytes or a string such as "4GiB". Regions are disjoint.
     offload : str or sequence of str, optional
         With a link: modules, node names or patterns. Only values of these nodes may be copied to the host. A module is
-        the part of a name before a dot: "encoder" includes "encoder.0.relu". By default all may.
+        the part of a name before a dot: "encoder" includes "encoder.0.relu". By default all values may be copied.
     stay : str or sequence of str, optional
         Modules, node names or patterns whose values are never copied.
     min_copy : int or str, optional
-        Minimum size of a copied value in bytes, or text such as "1MB".
+        Minimum size of a copied value: bytes or a string such as "1MB".
 
     Attributes
     ----------

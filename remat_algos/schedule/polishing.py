@@ -149,8 +149,9 @@ def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32
 def sink_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
     """Move runs later, as long as each computes at least as many bytes as it frees.
 
-    A run moves to just before its first reader, unless its reads would have to stay live for it and are larger than its
-    values. It never moves past a recomputation of its reads, and it stays within the peak of the schedule.
+    A run moves to just before its first reader, unless values that it reads would have to stay live longer and are
+    larger than the values that it computes. It never moves past a recomputation of its reads, and it stays within the
+    peak of the schedule.
 
     Parameters
     ----------

@@ -385,7 +385,7 @@ def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
     Raises
     ------
     ScheduleError
-        If the schedule is invalid; the error has the violated rule, the step and the node.
+        If the schedule is invalid; the error contains the violated rule, the step and the node.
 
     Examples
     --------

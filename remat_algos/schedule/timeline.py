@@ -89,7 +89,7 @@ class Timeline:
 
     @property
     def step_begin(self) -> Int64:
-        """int64[m]: time at which each step allocates memory, after earlier runs and the stores of what they free."""
+        """int64[m]: time at which each step allocates memory, after earlier runs and stores of memory they free."""
         simulation, lives = self.simulation, self.simulation.lifetimes
         begin, waits = np.append(0, self.end), np.zeros(lives.value.size, np.int64)
         if self.stores.size:
@@ -260,8 +260,9 @@ def _behind(rows: list[list[int]], moved: int, urgent: tuple[int, int]) -> Int32
 def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, leaving: Bool | None = None) -> Schedule:
     """Add loads until each step is within `limit` bytes, if possible: Belady's rule weighted by size.
 
-    At the highest step, evict the value with the most bytes times steps until its next read, among `leaving`
-    (bool[n_values], by default all except outputs). Lingering memory counts as free. `clock` may raise to stop.
+    At the step with the most live bytes, evict the value with the largest product of bytes and steps until its next
+    read, among `leaving` (bool[n_values], by default all except outputs). Lingering memory counts as free. `clock` may
+    raise to stop.
     """
     if simulation.schedule.lingering.size:
         simulation = simulate(simulation.graph, Schedule(simulation.schedule.order, simulation.schedule.loads))

@@ -73,8 +73,8 @@ COLUMNS = ("step", "action", "name", "live", "bytes", "peak")
 class StepRow(NamedTuple):
     """One action: "compute", "recompute" (a later run), "free", or the start of a "load" or "store".
 
-    `live` are values live during the action (after it, for "free"), oldest first, possibly truncated; `bytes` is the
-    memory of all `n_live` of them, plus the workspace of a run; `peak` is True for the run at the peak.
+    `live` contains values that are live during the action (for "free", after it), oldest first, possibly truncated;
+    `bytes` is the memory of all `n_live` of them, plus the workspace of a run; `peak` is True for the run at the peak.
     """
 
     step: int
@@ -268,8 +268,8 @@ def stage_matrices(simulation: Simulation) -> StageMatrices:
 def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
     """Return the graph of the runs of a schedule, for drawing, export, and Chen's mirrored graph.
 
-    Executed in id order, it has the cost and the memory trace of the schedule. Run k of `conv` is called `conv#k`,
-    except that the first keeps its name; gradients belong to the first run of their forward node.
+    Executed in id order, the new graph has the cost and the memory trace of the schedule. The first run of `conv` keeps
+    its name, and run k is called `conv#k`. Gradients belong to the first run of their forward node.
 
     Parameters
     ----------
