@@ -104,7 +104,7 @@ def test_explain_has_a_plan_made_by_a_solver(remat, files):
         ("plan.json -O mode=exact", "-O is for solving, but plan.json is already solved"),
         ("--solver nobody", "unknown solver 'nobody'"),
         ("--solver echo -O fast=1", "echo has no option 'fast'; its options are mode, only, also"),
-        ("--solver echo -O only=Warp", "only names 'Warp', which is no operation or layer"),
+        ("--solver echo -O only=Warp", "only names 'Warp', which is neither an operation nor a layer"),
     ],
 )
 def test_what_cannot_be_explained_is_one_sentence(remat, files, words, sentence):

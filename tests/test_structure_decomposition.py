@@ -101,7 +101,7 @@ def test_verify_names_a_law_that_is_broken(drawn, graph):
     if not broken:
         found.verify(graph)
         return
-    with pytest.raises(GraphError, match=r"law \(i+\) is broken") as raised:
+    with pytest.raises(GraphError, match=r"condition \(i+\) is violated") as raised:
         found.verify(graph)
     assert str(raised.value).split()[1] in broken
 

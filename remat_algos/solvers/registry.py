@@ -282,7 +282,8 @@ def solver(
             raise ArgumentError("optimal_in is {optimal_in!r}; use {scopes!l}", optimal_in=optimal_in, scopes=SCOPES)
         if function.__name__ in (AUTO, START):
             raise ArgumentError(
-                "{function} cannot name a solver: solve uses the word; name it otherwise", function=function.__name__
+                "{function} cannot be the name of a solver, since solve uses this word; choose another name",
+                function=function.__name__,
             )
         SOLVERS.add(Solver(function, paper, needs, optimal_in, improves, portfolio, price, describe, explain))
         return function

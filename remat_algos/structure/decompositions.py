@@ -162,23 +162,24 @@ class TreeDecomposition(Bags):
         >>> halves = TreeDecomposition.from_bags([[0, 1], [1, 2]], [(0, 1)])
         >>> halves.verify(UndirectedGraph.from_edges(3, [(0, 1), (0, 2)]))
         Traceback (most recent call last):
-        remat_algos.errors.GraphError: law (ii) is broken: no bag contains both ends of the edge 0 - 2
+        remat_algos.errors.GraphError: condition (ii) is violated: no bag contains both vertices of the edge 0 - 2
         """
         check_undirected(graph)
         self.check_vertices(graph.n_vertices)
         bags = self.bag_indptr, self.bag_indices, self.parent
         law, *who = kernel.broken_law(*bags, indptr=graph.indptr, indices=graph.indices)
         if law == kernel.VERTEX:
-            raise GraphError("law (i) is broken: vertex {vertex} is in no bag", vertex=who[0])
+            raise GraphError("condition (i) is violated: vertex {vertex} is in no bag", vertex=who[0])
         if law == kernel.EDGE:
             raise GraphError(
-                "law (ii) is broken: no bag contains both ends of the edge {vertex} - {other}",
+                "condition (ii) is violated: no bag contains both vertices of the edge {vertex} - {other}",
                 vertex=who[0],
                 other=who[1],
             )
         if law == kernel.CONNECTED:
             raise GraphError(
-                "law (iii) is broken: vertex {vertex} is in bags {bag} and {other}, but not in all bags between",
+                "condition (iii) is violated: vertex {vertex} is in bags {bag} and {other}, but not in all bags "
+                "between them",
                 vertex=who[0],
                 bag=who[1],
                 other=who[2],
@@ -205,7 +206,7 @@ class TreeDecomposition(Bags):
 def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
     pairs = [as_list(edge, f"edges[{k}]", as_whole_number) for k, edge in enumerate(edges)]
     if any(len(pair) != 2 for pair in pairs):
-        raise GraphError("the edges of the tree are not pairs of places in the list of bags; give [(0, 1), ...]")
+        raise GraphError("the edges of the tree are not pairs of indices into the list of bags; give [(0, 1), ...]")
     for i, j in pairs:
         if not (0 <= i < n_bags and 0 <= j < n_bags):
             raise GraphError(

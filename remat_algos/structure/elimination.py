@@ -65,7 +65,7 @@ class UndirectedGraph:
         outside = pairs[(pairs < 0) | (pairs >= n_vertices)]
         if outside.size:
             raise GraphError(
-                "an edge names vertex {outside}; there are {n_vertices}, numbered from 0",
+                "an edge names vertex {outside}; the {n_vertices} vertices are numbered from 0",
                 outside=outside[0],
                 n_vertices=n_vertices,
             )
@@ -128,7 +128,7 @@ def _check(indptr: Int64, indices: Int32) -> None:
     outside = indices[(indices < 0) | (indices >= n)]
     if outside.size:
         raise GraphError(
-            "vertex {outside} is named as a neighbour; there are {n}, numbered from 0", outside=outside[0], n=n
+            "a row contains vertex {outside}; the {n} vertices are numbered from 0", outside=outside[0], n=n
         )
     rows = row_of(indptr, np.int32)
     loops = np.flatnonzero(rows == indices)

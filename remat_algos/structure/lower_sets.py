@@ -497,8 +497,8 @@ def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
     if covers is None:
         reached = int(np.bitwise_count(words[-1]).sum())
         raise GraphError(
-            "there are more than {cap:,} lower sets: {n_words:,} were found when those of {reached} of the "
-            "{size:node} were listed; use the family wide (approximate_dp, liveness_dp) or a larger cap",
+            "there are more than {cap:,} lower sets; the list, sorted by size, was stopped after {n_words:,} sets, at "
+            "sets of {reached} of the {size:node}; use the family wide (approximate_dp, liveness_dp) or a larger cap",
             cap=cap,
             n_words=len(words),
             reached=reached,

@@ -172,5 +172,5 @@ def balanced_separator(decomposition: TreeDecomposition) -> int:
     """Find the first bag whose removal leaves pieces of at most half of the bags (kumar2019, lemma 3)."""
     bag = int(balanced_bag(decomposition.parent))
     if bag < 0:
-        raise GraphError("the decomposition has no bag; the graph has no vertex")
+        raise GraphError("the decomposition has no bags, since the graph has no vertices")
     return bag

@@ -117,7 +117,7 @@ def _operations(graph: ComputationGraph, option: str, wish: str) -> list[str]:
     kinds = [kind_name(op) for op in ops if op]
     if not kinds:
         raise ArgumentError(
-            "{option} is {wish!r}, which needs names of operations, and the graph has none; give a threshold",
+            "{option} is {wish!r}, which needs operation names, but the graph has none; give a threshold",
             option=option,
             wish=wish,
         )

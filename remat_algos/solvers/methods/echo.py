@@ -92,7 +92,7 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
                     word=word,
                 )
             raise ArgumentError(
-                "{option} names {word!r}, which is no operation or layer; the operations are {operations!l}",
+                "{option} names {word!r}, which is neither an operation nor a layer; the operations are {operations!l}",
                 option=option,
                 word=word,
                 operations=operations,
