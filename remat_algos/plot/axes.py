@@ -22,7 +22,7 @@ POINT = 1 / 72  # inches
 
 
 def of_size(ax: Axes | None, width: float = 10, height: float = 4.8) -> Axes:
-    """`ax`, or the axes of a new figure of this size in inches, without opening a window."""
+    """Return `ax`, or the axes of a new figure of this size in inches; no window is opened."""
     if ax is not None:
         return checked_axes(ax)
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ def of_size(ax: Axes | None, width: float = 10, height: float = 4.8) -> Axes:
 
 
 def checked_axes(ax: Axes) -> Axes:
-    """`ax`; TypeError for anything but axes, such as their figure."""
+    """Return `ax`; raise TypeError if it is not an Axes, for example a Figure."""
     from matplotlib.axes import Axes
 
     return check_kind(ax, Axes, "ax")
@@ -58,14 +58,14 @@ def finished(ax: Axes, sentences: Iterable[str], rows: Sequence[tuple[Any, str]]
 
 
 def ink() -> str:
-    """Return the colour of lines and marks, equal to that of texts."""
+    """Return the colour of lines and marks: the text colour."""
     import matplotlib
 
     return str(matplotlib.rcParams["text.color"])
 
 
 def label(name: str, max_length: int = 24) -> str:
-    """Return a name that matplotlib can draw: short, not a formula, with question marks for missing glyphs."""
+    """Shorten a name, escape its dollar signs, and replace characters without a glyph by question marks."""
     from matplotlib.font_manager import FontProperties, findfont
 
     fonts = tuple(findfont(FontProperties(family=[family])) for family in FontProperties().get_family())
@@ -82,19 +82,19 @@ def _glyphs(fonts: tuple[str, ...]) -> frozenset[int]:
 
 
 def byte_axis(axis: Axis, top: int, what: str) -> None:
-    """Ticks in the unit that suits values up to `top` bytes; the data stay in bytes."""
+    """Label the ticks in the binary unit that suits values up to `top` bytes; the data stay in bytes."""
     power = min(max(0, int(top).bit_length() - 1) // 10, 6)
     name = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")[power]
     unit_axis(axis, 1024**power, f"{what} ({name})", integer=power == 0)
 
 
 def byte_ticks(top: int, most: int = 5) -> list[int]:
-    """Multiples of a power of two from 0 to `top` bytes: short in every binary unit, and at most `most` above 0."""
+    """Return the multiples of a power of two from 0 to `top` bytes, at most `most` of them above 0."""
     return list(range(0, top + 1, 1 << (top // (most + 1)).bit_length()))
 
 
 def unit_axis(axis: Axis, unit: float, what: str, *, integer: bool = False) -> None:
-    """Ticks at round multiples of `unit`, given in units of the data."""
+    """Set ticks at round multiples of `unit`, which is given in units of the data."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     class InUnits(MaxNLocator):
@@ -110,7 +110,7 @@ def unit_axis(axis: Axis, unit: float, what: str, *, integer: bool = False) -> N
 def boxed(
     ax: Axes, place: Sequence[float], text: str, fill: str, edge: str = GREY, width: float = 0.8, pad: float = 0.35
 ) -> None:
-    """Write a text in a box, white on dark colours."""
+    """Write a text in a box; the text is white if the box is dark."""
     box = {"boxstyle": f"round,pad={pad}", "facecolor": fill, "edgecolor": edge, "linewidth": width}
     letters = WHITE if fill in (BLUE, VERMILION) else BLACK
     x, y = place
@@ -138,7 +138,7 @@ def bars(
     wide: float,
     texts: Callable[[Any], Sequence[str]] | None,
 ) -> list[tuple[Any, str]]:
-    """Draw a stack at each place, with the texts of its amounts where there is room."""
+    """Draw one stacked bar per place; `texts` labels the amounts, and labels that do not fit are left out."""
     bottom, rows = 0, []
     for style, amounts in bands:
         edge = GREY if style.hatch and style.colour in (PALE, WHITE) else ink() if style.colour == WHITE else "white"
@@ -159,9 +159,9 @@ def boxes_or_dots(
     beside: float,
     each: float = 0.14,
 ) -> tuple[Axes, bool]:
-    """(axes, True) if boxes of `size` inches fit the axes, or a new figure of 14 inches; else (axes for dots, False).
+    """Return (axes, True) if boxes of total `size`, in inches, fit `ax` or a new figure; else (axes for dots, False).
 
-    Dots are `each` inches apart; `beside` is the width of the legend.
+    A new figure is at most 14 inches wide. Dots are `each` inches apart. `beside` is the width of the legend.
     """
     room = (14.0, 14.0) if ax is None else inches(ax)
     if size is not None and size[0] <= room[0] and size[1] <= room[1]:
@@ -172,7 +172,7 @@ def boxes_or_dots(
 
 
 def curve(ax: Axes, i: int, x: Sequence[float], y: Sequence[float], **options: Any) -> Line2D:
-    """Draw curve `i`; repeated colours have other markers and lines, and at most some 30 points have a marker."""
+    """Draw curve `i`. Curves of the same colour differ in marker and line style; about 30 points have a marker."""
     (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
     n = len(x) - ("drawstyle" in options)
     look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": style, "linewidth": 1.8}
@@ -181,7 +181,7 @@ def curve(ax: Axes, i: int, x: Sequence[float], y: Sequence[float], **options: A
 
 
 def edges(ax: Axes, lines: Iterable[Any], width: float = 0.9, faint: float | None = None) -> None:
-    """Draw lines behind the nodes that they join."""
+    """Draw lines behind the nodes."""
     from matplotlib.collections import LineCollection
 
     ax.add_collection(LineCollection(list(lines), colors=GREY, linewidths=width, alpha=faint, zorder=1))
@@ -195,7 +195,7 @@ def dots(ax: Axes, points: Any, sizes: Any, colours: Sequence[str]) -> None:
 
 
 def text_width(text: str, size: float = tuning.FONT) -> float:
-    """Inches of the longest line of a text, by default one in a box."""
+    """Return the width in inches of the longest line of a text, by default in the font size of boxes."""
     return max(map(len, text.split("\n"))) * tuning.LETTER * size * POINT
 
 
@@ -218,7 +218,7 @@ def patch(style: Style, edge: str = "") -> Patch:
 
 
 def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
-    """Draw a legend to the right of the axes; a row without a handle is text; rows that do not fit are counted."""
+    """Draw a legend to the right of the axes; the last row counts the rows that do not fit. A handle may be None."""
     from matplotlib.lines import Line2D
 
     room = max(3, int(inches(ax)[1] / tuning.LEGEND_ROW))
@@ -237,7 +237,7 @@ def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
 
 
 def name_ticks(ax: Axes, names: Sequence[str], *, across: bool, size: int = 8) -> bool:
-    """Name the ticks 0, 1, ... of the x axis (`across`) or y axis; return False if the names do not fit."""
+    """Name the ticks 0, 1, ... of the x axis (`across`) or the y axis. Return False if the names do not fit."""
     from matplotlib.ticker import MaxNLocator
 
     axis, room = (ax.xaxis, inches(ax)[0]) if across else (ax.yaxis, inches(ax)[1])

@@ -1,4 +1,4 @@
-"""Pictures made of characters, for terminals."""
+"""Text pictures for terminals."""
 
 import sys
 import textwrap
@@ -14,7 +14,7 @@ from remat_algos.plot import tuning
 from remat_algos.plot.colours import Style
 from remat_algos.wording import printable
 
-# Pictures whose module has a function NAME_text next to NAME.
+# The module of each picture NAME also contains a function NAME_text.
 PICTURES = (
     *("memory", "schedule", "graph", "matrix", "frontier", "bounds", "breakdown", "decomposition", "addresses"),
     *("timeline", "validation", "profiles", "overheads", "solve_times"),
@@ -23,7 +23,7 @@ PICTURES = (
 
 @checked_arguments
 def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
-    """Return a picture in characters, for a terminal.
+    """Return a text picture for a terminal.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
     width : int
         Columns, at least 40.
     **options
-        Options of the function except `ax`. `height` is the number of rows or lines, at least 4; for a frontier the
-        lines of each solver, at least 2.
+        Options of the function except `ax`, and `height`: the number of rows or lines, at least 4. For a frontier
+        `height` is the number of lines per solver, at least 2.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
 
 
 def fitted(text: str, width: int) -> str:
-    """Return a name of exactly `width` columns: shortened in the middle, or filled with spaces."""
+    """Shorten a name in the middle, or pad it with spaces, to exactly `width` columns."""
     from rich.cells import cell_len, set_cell_size
 
     text = printable(text)
@@ -83,24 +83,24 @@ def fitted(text: str, width: int) -> str:
 
 
 def columns_of(names: Iterable[str], limit: int) -> int:
-    """Columns of the longest name, at most `limit`."""
+    """Return the number of columns of the longest name, at most `limit`."""
     from rich.cells import cell_len
 
     return min(limit, max((cell_len(name) for name in names), default=0))
 
 
 def wrapped(sentences: Iterable[str], width: int) -> list[str]:
-    """Wrap sentences; each begins a line."""
+    """Wrap sentences; each starts on a new line."""
     return [line for sentence in sentences for line in textwrap.wrap(printable(sentence), width)]
 
 
 def legend(styles: Iterable[Style], width: int, more: Iterable[str] = ()) -> list[str]:
-    """Characters and what they stand for, as lines."""
+    """Return the lines of a legend: each character with its label."""
     return wrapped(["  ".join([*(f"{style.character} {style.label}" for style in styles), *more])], width)
 
 
 def stack(canvas: list[list[str]], bands: Iterable[tuple[str, Int64]], top: int, rows: int, wide: int) -> None:
-    """Stack bands from the bottom in columns of `wide` characters; the amount `top` fills all rows."""
+    """Draw stacked bands, the first at the bottom, in columns of `wide` characters; the amount `top` fills `rows`."""
     low: Any = None
     for character, amounts in bands:
         low = np.zeros_like(amounts) if low is None else low
@@ -113,18 +113,18 @@ def stack(canvas: list[list[str]], bands: Iterable[tuple[str, Int64]], top: int,
 
 
 def row_at(amount: Any, top: int, rows: int) -> Any:
-    """Number of rows for an amount if `top` fills `rows`."""
+    """Return the number of rows for an amount if `top` fills `rows`."""
     return (2 * amount * rows + top) // (2 * top)
 
 
 def framed(canvas: Sequence[Sequence[str]], marks: Mapping[int, str]) -> list[str]:
-    """Lines from the top down, of rows from the bottom up, with marks on the left."""
+    """Return the lines from the top down, each with its mark on the left; `canvas` has rows from the bottom up."""
     rows = range(len(canvas))[::-1]
     return [f"{marks.get(row, ''):>{tuning.GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in rows]
 
 
 def axis(what: str, first: object, last: object, used: int, zero: str = "0") -> list[str]:
-    """The lower edge of a chart of `used` columns, and the labels of both ends."""
+    """Return the lower edge of a chart of `used` columns, and a line with the labels of both ends."""
     begin, end = str(first), str(last)
     fits = used > len(begin) + len(end)
     ends = f"{what:>{tuning.GUTTER - 2}}  {begin}{end:>{used - len(begin)}}" if fits else " " * tuning.GUTTER + begin
@@ -132,6 +132,6 @@ def axis(what: str, first: object, last: object, used: int, zero: str = "0") -> 
 
 
 def bins(count: int, max_bins: int) -> Int64:
-    """int64[k + 1]: ends of at most `max_bins` even ranges of 0 to count; one per number if there is room."""
+    """int64[k + 1]: boundaries that divide 0 to `count` into k = min(count, max_bins) ranges of about equal length."""
     k = max(1, min(count, max_bins))
     return np.arange(k + 1) * count // k

@@ -1,4 +1,4 @@
-"""Styles in the colours of Okabe and Ito, distinguishable for colour-blind readers and, by lightness, in grey."""
+"""Styles in the Okabe-Ito colours, which colour-blind readers can distinguish and which differ in lightness."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ VERMILION, PURPLE, YELLOW, BLACK, GREY, DARK, PALE, MINT, PLUM, WHITE = (
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Label and colour of a category, its character in text, hatch of areas and marker of nodes."""
+    """Label and colour of a category, its character in text, the hatch of its areas, the marker of its nodes."""
 
     label: str
     colour: str
@@ -27,7 +27,7 @@ ROLES = {
     "gradients": Style("gradients", MINT, "░"),
     "workspace": Style("workspace", GREY, "·", hatch=".."),
 }
-"""Kinds of bytes, from the bottom of a stack to its top; the keys of `Simulation.trace_by_role`."""
+"""Roles of memory, from the bottom of a stack to its top; the keys are those of `Simulation.trace_by_role`."""
 
 CELLS = (
     Style("not live", WHITE, "·"),
@@ -36,7 +36,7 @@ CELLS = (
     Style("recomputed", ORANGE, "▒"),
     Style("loaded from the host", PLUM, "▚"),
 )
-"""State of a node at a step; an entry of `schedule_cells` is an index here."""
+"""States of a node at a step; an entry of `schedule_cells` is an index into this tuple."""
 
 NODES = {
     "kept": Style("kept", BLUE, "█", marker="o"),
@@ -50,10 +50,10 @@ NODES = {
     "gradient": Style("gradient", MINT, "░", marker="^"),
     "idle": Style("never runs", GREY, "·", marker="x"),
 }
-"""Kinds of nodes of a graph, without a schedule or in one."""
+"""Kinds of nodes; some apply only with a schedule, some only without one."""
 
 TYPES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, VERMILION)
-"""Colours of types of layers, the largest first."""
+"""Colours of layer types; the largest type gets the first colour."""
 
 STRUCTURES = (
     Style("feature maps", PALE, "█"),
@@ -66,7 +66,7 @@ STRUCTURES = (
 """Data structures, from the bottom of a stack to its top."""
 
 LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
-"""Colours of the levels of separators; the last is that of all deeper ones, too."""
+"""Colours of separator levels; all deeper levels share the last colour."""
 
 TERMS = (
     Style("(i) kept before the block", BLUE, "█"),
@@ -84,7 +84,7 @@ CURVES = tuple(
         strict=True,
     )
 )
-"""(colour, marker, line options) of curves, in order: a curve below a dashed one shows in its gaps."""
+"""(colour, marker, line style) of each curve in drawing order; the gaps of a dashed curve show the curves below it."""
 
 INKS = {
     "light": {"paper": "#ffffff", "ink": "#1b1b1b", "edge": "#b5b5b5", "now": "#d55e00", "span": "#bbd8ee"}
@@ -92,4 +92,4 @@ INKS = {
     "dark": {"paper": "#16181c", "ink": "#ececec", "edge": "#5a5e66", "now": "#ff8a4a", "span": "#274a63"}
     | {"kept": "#56b4e9", "again": "#f0b93a", "grad": "#6cc5ae", "loaded": "#d68bb8"},
 }
-"""Colours of animations; `report.css` has the same ones (a test compares them)."""
+"""Colours of animations; `report.css` repeats them, and a test compares the two."""

@@ -1,6 +1,6 @@
-"""Plans, simulations, frontiers and graphs as notebooks show them: a picture as inline SVG, mostly below text.
+"""HTML of plans, simulations, frontiers and graphs for notebooks: usually text above a picture in inline SVG.
 
-An untrusted notebook drops scripts and styles, so pictures have none.
+Notebooks that are not trusted drop scripts and styles, so the HTML contains neither.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _IDS = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def html(subject: Any) -> str | None:
-    """HTML of an object; None to show only its repr."""
+    """Return the HTML of an object; None if a notebook should show its repr."""
     if isinstance(subject, Frontier):
-        # The title has the text of the repr.
+        # The title of the picture already contains the text of the repr.
         return f"<div>{_svg(draw_frontier(subject), repr(subject))}</div>"
     if isinstance(subject, Plan | Simulation):
         text = str(subject) if isinstance(subject, Plan) else repr(subject)
@@ -47,13 +47,13 @@ def html(subject: Any) -> str | None:
 
 
 def _shown(text: str, picture: str) -> str:
-    """Return a text above a picture; the text is escaped, whatever names it contains, and its lines are shortened."""
+    """Return HTML with a text above a picture; the text is escaped and its lines are shortened."""
     lines = "\n".join(shortened(line, 200) for line in text.splitlines())
     return f"<div><pre>{escape(lines)}</pre>{picture}</div>"
 
 
 def _svg(picture: Axes, label: str) -> str:
-    """A figure as SVG for a page with other figures: unique ids, no global style, hundredths of points."""
+    """Return inline SVG whose ids are unique on the page, without global styles, with coordinates to 0.01 points."""
     label = escape(shortened(label.partition("\n")[0], 200))
     text = picture_bytes(picture, "svg").decode()
     name = hashlib.sha256(text.encode()).hexdigest()[:12]

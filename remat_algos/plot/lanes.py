@@ -1,4 +1,4 @@
-"""Lanes of a schedule: one record, step by step, from which all its pictures and pages are drawn."""
+"""Lanes of a schedule: the record of its steps and lifetimes from which all pictures and pages are drawn."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,7 +22,7 @@ Subject = Plan | Simulation | ComputationGraph
 
 
 class Lives(NamedTuple):
-    """The instances of values: int[k] value, its node, steps [begin, end), and role; all loads have the role 3."""
+    """Lifetimes of instances of values, one array per field: live in steps [begin, end). A load has role 3."""
 
     value: Int32
     node: Int32
@@ -33,7 +33,7 @@ class Lives(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lanes:
-    """Node and bytes of each step of a schedule, and lifetimes of values; with a link, the engines too."""
+    """Node and bytes of each step of a schedule, and the lifetimes of its values; with a link, also its timeline."""
 
     simulation: Simulation
     limit: int | None = None
@@ -41,7 +41,7 @@ class Lanes:
 
     @classmethod
     def of(cls, subject: Subject, limit: int | None = None) -> "Lanes":
-        """Lanes of a plan, a simulation, or the run of a graph without rematerialization; else a TypeError."""
+        """Return the lanes of a plan or simulation, or of a graph run without rematerialization; else a TypeError."""
         if isinstance(subject, Plan):
             lanes = cls(subject.simulation, subject.limit, subject.timeline)
         elif isinstance(subject, ComputationGraph):
@@ -72,7 +72,7 @@ class Lanes:
 
     @property
     def bands(self) -> list[tuple[Style, Int64]]:
-        """The bytes of each role at each step, from the bottom of the stack, without roles that have none."""
+        """The bytes of each role at each step, from the bottom of the stack; roles without bytes are omitted."""
         traces = self.simulation.trace_by_role()
         return [(style, traces[role]) for role, style in ROLES.items() if role in traces and traces[role].any()]
 
@@ -82,7 +82,7 @@ class Lanes:
         return Lives(lives.value, self.graph.producer[lives.value], lives.made_at, lives.end, role)
 
     def columns(self, limit: int) -> tuple[Int64, Int64]:
-        """(ends of at most `limit` ranges of steps, the step with the most memory in each)."""
+        """Divide steps into at most `limit` ranges; return the boundaries and the step with most memory in each."""
         trace = self.trace
         edges = bins(trace.size, limit) if trace.size else np.zeros(1, np.int64)
         shown = [begin + int(trace[begin:end].argmax()) for begin, end in pairwise(edges.tolist())]
@@ -90,7 +90,7 @@ class Lanes:
 
     @property
     def size(self) -> str:
-        """The size of graph and schedule: "8 nodes in 10 steps, 2 extra runs", and loads if there are any."""
+        """Size of graph and schedule, such as "8 nodes in 10 steps, 2 extra runs", and the loads, if any."""
         schedule, steps = self.simulation.schedule, len(self.simulation.schedule)
         reruns = steps - int(schedule.first_run.sum())
         size = f"{counted(self.graph.n_nodes, 'node')} in {counted(steps, 'step')}"

@@ -1,4 +1,4 @@
-"""Layered positions of the nodes of a graph, the backward part mirrored beside the forward part."""
+"""Layered graph layout; the backward part is next to the forward part and mirrors it."""
 
 from dataclasses import dataclass
 
@@ -17,10 +17,11 @@ Ways = list[tuple[Int64, Int64, list[Int64]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayeredLayout:
-    """Positions float64[n, 2] of nodes, and lines float64[k, 2, 2], in points (place, layer).
+    """Node positions float64[n, 2] and line segments float64[k, 2, 2]; each point is (place in its layer, layer).
 
-    A layer is the length of the longest path to a node; a gradient is in the layer of its node. Lines are `inside` the
-    forward or the backward part, or lead `across`. Gradients of a node are at least `apart`, other nodes of a layer 1.
+    The layer of a node is the length of the longest path to it; a gradient is in the layer of its node. Segments
+    `inside` join nodes of the same part, forward or backward; segments `across` join the two parts. Gradients of one
+    node are at least `apart` from each other; other nodes of a layer are at least 1 apart.
     """
 
     points: Float64
@@ -30,7 +31,7 @@ class LayeredLayout:
 
 
 def layout(graph: ComputationGraph) -> LayeredLayout:
-    """Lay out a graph; a node and its gradients are one block, so one arrangement serves both parts."""
+    """Lay out a graph; a node and its gradients form one block, so both parts have the same arrangement."""
     n, forward, (indptr, sources) = graph.n_nodes, graph.forward, graph.predecessors
     source, target = sources.astype(np.int64), row_of(indptr)
     block = np.where(forward, np.arange(n), graph.owner)
@@ -69,7 +70,7 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
 
 
 def _layers(graph: ComputationGraph, source: Int64, target: Int64) -> Int64:
-    """int64[n]: layers, valid for the forward part; nodes without reads are just before their first reader."""
+    """int64[n]: layers of forward nodes; a node without inputs is in the layer before its first reader."""
     layer = depths(graph.read_indptr, graph.read_indices, graph.producer).astype(np.int64) - 1
     inside, never = graph.forward[target], np.iinfo(np.int64).max
     reader = np.full(graph.n_nodes, never)
@@ -78,7 +79,7 @@ def _layers(graph: ComputationGraph, source: Int64, target: Int64) -> Int64:
 
 
 def _bends(span: Int64) -> Int64:
-    """Bends of edges with these spans: one per layer crossed, but none for the longest of many."""
+    """Return the number of bends per edge: one per layer crossed; 0 for the longest edges if bends are too many."""
     order = np.argsort(span, kind="stable")
     bends = np.maximum(span - 1, 0)
     bends[order[np.cumsum(bends[order]) > tuning.MAX_BENDS]] = 0
@@ -86,7 +87,7 @@ def _bends(span: Int64) -> Int64:
 
 
 def _pieces(begin: Int64, end: Int64, first: Int64, bends: Int64) -> tuple[Int64, Int64, Int64]:
-    """Split each polyline at its bends; arrays (line index, start point, end point) of the segments."""
+    """Split each polyline at its bends; return the line index, start point and end point of each segment."""
     way = np.repeat(np.arange(begin.size), bends + 1)
     nth = np.arange(way.size) - (np.cumsum(bends + 1) - bends - 1)[way]
     return (
@@ -97,7 +98,7 @@ def _pieces(begin: Int64, end: Int64, first: Int64, bends: Int64) -> tuple[Int64
 
 
 def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -> tuple[Float64, float]:
-    """(float64[n] distances of gradients from the middle of their block, minimum distance of two)."""
+    """Return float64[n] offsets of gradients from the middle of their block, and the smallest distance between two."""
     ids = np.flatnonzero(gradient)
     ids = ids[np.argsort(block[ids], kind="stable")]
     nth = np.arange(ids.size) - np.searchsorted(block[ids], block[ids])
@@ -108,10 +109,10 @@ def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -
 
 
 def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int64) -> Float64:
-    """Places of items so that linked items are close, by sweeps down and up over the layers.
+    """Place blocks and bends so that connected ones are close, by sweeps down and up over the layers.
 
-    Items are ordered by the mean of their neighbours in the previous layer, and placed as close to it as order and room
-    allow (isotonic regression). If lines still cross, a better order is sought.
+    A sweep orders the items of a layer by the mean place of their neighbours in the previous layer, and places them as
+    close to it as order and room allow (isotonic regression). A search for fewer crossings may improve the order.
     """
     levels = int(layer[items].max(initial=-1)) + 1
     rows = _rows(items, layer[items], levels)
@@ -130,7 +131,7 @@ def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below:
 
 
 def _sweep(rows: list[Int64], ways: Ways, room: Float64, *, ordered: bool) -> Float64:
-    """Places after the sweeps; `ordered` rows keep their order."""
+    """Return the places after all sweeps; if `ordered`, the items of each layer keep their order."""
     rank, place = np.zeros(room.size, np.int64), np.zeros(room.size)
     for row in rows:
         rank[row] = np.arange(row.size)
@@ -149,7 +150,7 @@ def _sweep(rows: list[Int64], ways: Ways, room: Float64, *, ordered: bool) -> Fl
 
 
 def _fewer_crossings(rows: list[Int64], above: Int64, below: Int64) -> list[Int64]:
-    """Ordered layers with fewer crossings of lines, or the same."""
+    """Reorder layers to reduce crossings; return the given order if no better one is found."""
     order = np.concatenate(rows)
     row = indptr_of([each.size for each in rows])
     compact = np.zeros(order.max() + 1, np.int64)
@@ -160,13 +161,13 @@ def _fewer_crossings(rows: list[Int64], above: Int64, below: Int64) -> list[Int6
 
 
 def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
-    """Items by key."""
+    """Split items into `levels` arrays by their keys."""
     order = np.argsort(key, kind="stable")
     return np.split(items[order], np.searchsorted(key[order], np.arange(1, levels)))
 
 
 def _spread(target: Float64, order: Int64, room: Float64) -> Float64:
-    """The places nearest to the targets that keep the order and leave enough room."""
+    """Return the places closest to the targets that keep the order and leave each item its room."""
     wide = room[order]
     offset = np.cumsum(wide) - wide / 2
     spread = np.empty(target.size)

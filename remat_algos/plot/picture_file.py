@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Metadata that would differ between two writes.
+# Metadata to omit because it differs between two writes.
 UNDATED: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
@@ -24,7 +24,7 @@ UNDATED: dict[str, dict[str, str | None]] = {
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """Return the format named by the ending of a path; ValueError if it is not supported."""
+    """Return the format that the extension of a path names; raise ValueError if it is not supported."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in UNDATED:
         raise ArgumentError(
@@ -37,12 +37,12 @@ def picture_format(path: str | os.PathLike[str]) -> str:
 
 @checked_arguments
 def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
-    """Write a figure, whole or not at all, with the same bytes each time.
+    """Write a figure to a file atomically; the same figure gives the same bytes.
 
     Parameters
     ----------
     picture : Axes or Figure
-        Axes stand for their figure.
+        If axes are given, their figure is saved.
     path : path
         The extension selects the format: png, svg or pdf.
     dpi : int
@@ -51,7 +51,7 @@ def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150
     Raises
     ------
     ValueError
-        If the ending is not supported.
+        If the extension is not supported.
     OSError
         If the file cannot be written.
 
@@ -75,7 +75,7 @@ def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150
 
 
 def picture_bytes(picture: Axes | Figure, kind: str, dpi: int = 150) -> bytes:
-    """Return a figure in the format `kind`, the same bytes each time."""
+    """Return the file contents of a figure in the format `kind`; the same figure gives the same bytes."""
     import matplotlib
 
     data = io.BytesIO()

@@ -1,1 +1,1 @@
-"""Pictures: `NAME` draws on axes, `NAME_text` in characters; listed in plot/__init__.pyi and plot/characters.py."""
+"""Pictures: `NAME` draws on axes, `NAME_text` returns text; plot/__init__.pyi and plot/characters.py list them."""

@@ -1,4 +1,4 @@
-"""Addresses over the steps of a schedule."""
+"""Pictures of an allocation: the addresses of its buffers over the steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROLE_NAMES = (*COMPUTED, LOADED)
-# Style of all buffers without a simulation, which would have their roles.
+# Style of all buffers if no simulation gives their roles.
 BUFFER = Style("buffer", BLUE, "█")
 
 
@@ -30,7 +30,7 @@ BUFFER = Style("buffer", BLUE, "█")
 def addresses(
     allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw each buffer as a rectangle: its steps across, its bytes upwards.
+    """Draw each buffer as a rectangle: steps on the x axis, addresses on the y axis.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def addresses(
     Returns
     -------
     Axes
-        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. One collection for each role. A buffer ends
-        where another is written over it. Rectangles with enough room have a name: of the buffer, else of its value,
-        else its index.
+        y is in bytes, x in steps; step s covers s - 0.5 to s + 0.5. Each role has one collection. A rectangle ends
+        at the step in which another buffer may reuse its bytes. If there is room, it shows the name of the buffer or
+        of its value, or the index of the buffer.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def addresses(
 
 
 def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Allocation, SplitAllocation | None]:
-    """Return an allocation, with the used parts of several arenas stacked in one, and the arenas."""
+    """Stack the used parts of several arenas in one allocation; return it and the original, or None for one arena."""
     check_kind(allocation, Allocation, "allocation", SplitAllocation)
     if not isinstance(allocation, SplitAllocation):
         return allocation, None
@@ -96,7 +96,7 @@ def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Alloca
 
 
 def _starts(split: SplitAllocation) -> Int64:
-    """int64[arenas]: the bottom of each arena in the picture."""
+    """int64[n_arenas]: the bottom of each arena in the picture."""
     return np.cumsum(split.sizes) - np.array(split.sizes, np.int64)
 
 
@@ -117,7 +117,7 @@ def _corners(allocation: Allocation) -> np.ndarray:
 
 
 def _lines(ax: Axes, allocation: Allocation) -> list[tuple[Any, str]]:
-    """Draw lines at the size of the arena and at the bytes of the worst step."""
+    """Draw a line at the size of the arena and one at the maximum of live bytes."""
     size, max_live = allocation.size, allocation.buffers.max_live
     arena = ax.axhline(size, color=axes.ink(), linewidth=1.2, label="arena")
     rows = [(arena, f"arena {format_bytes(size)}")]
@@ -137,7 +137,7 @@ def _tops(ax: Axes, split: SplitAllocation) -> list[tuple[Any, str]]:
 
 
 def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> None:
-    """Write names in the rectangles with enough room, upright in those that are higher than wide."""
+    """Write names into the rectangles with enough room; names in high, narrow rectangles are vertical."""
     buffers = allocation.buffers
     if len(buffers) > tuning.MAX_NAMED_BUFFERS:
         return
@@ -147,7 +147,7 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
     sides = (end - buffers.begin) * width / (last - first), buffers.size * height / ax.get_ylim()[1]
     for i, (wide, high) in enumerate(zip(*sides, strict=True)):
         room = int(max(wide, high) / axes.text_width("x", tuning.NAME_POINTS)) - 1
-        # A name of which eight letters fit is shortened.
+        # A longer name is shortened if at least eight letters fit.
         name = axes.label(_name_of(allocation, i, simulation), min(24, max(room, 8)))
         if name and min(wide, high) > line and len(name) <= room:
             middle = (buffers.begin[i] + end[i] - 1) / 2, allocation.offset[i] + buffers.size[i] / 2
@@ -161,7 +161,7 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
 def addresses_text(
     allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, width: int, height: int = 16
 ) -> list[str]:
-    """Columns are one or more steps, rows are ranges of addresses."""
+    """Return a chart: columns are one or more steps, rows are ranges of addresses."""
     height = max(height, 4)
     allocation, split = _one_above_another(allocation)
     first, last = _span(allocation)
@@ -170,7 +170,7 @@ def addresses_text(
     canvas = [[" "] * ((edges.size - 1) * wide) for _ in range(height)]
     styles = _styles(allocation, simulation)
     cells = [(cell, style) for style, among in styles for cell in _cells(allocation, among, edges, height).tolist()]
-    # The longest on top.
+    # Draw long lifetimes last, so that they stay visible.
     for (begin, end, low, high), style in sorted(cells, key=lambda cell: cell[0][1] - cell[0][0]):
         for row in range(low, high):
             canvas[row][begin * wide : end * wide] = style.character * ((end - begin) * wide)
@@ -184,7 +184,7 @@ def addresses_text(
 
 
 def _cells(allocation: Allocation, among: Int64, edges: Int64, height: int) -> Int64:
-    """int64[k, 4]: begin and end columns, begin and end rows of each buffer."""
+    """int64[k, 4]: first and end column, first and end row of each buffer of `among`."""
     buffers, size = allocation.buffers, max(1, allocation.size)
     low, high = allocation.offset[among], (allocation.offset + buffers.size)[among]
     begin = np.searchsorted(edges, buffers.begin[among], side="right") - 1
@@ -205,7 +205,8 @@ def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple
     some = buffers.size > 0
     if simulation is None:
         return [(BUFFER, np.flatnonzero(some))] if some.any() else []
-    buffers.places(simulation)  # check that buffers are this schedule's
+    # Check that the buffers belong to this schedule.
+    buffers.places(simulation)
     role = np.full(len(buffers), ROLE_NAMES.index("workspace"))
     is_value = buffers.instance >= 0
     role[is_value] = simulation.instance_role[buffers.instance[is_value]]
@@ -214,7 +215,7 @@ def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple
 
 
 def _name_of(allocation: Allocation, i: int, simulation: Simulation | None) -> str:
-    """Name of a buffer, or of its value; without either its index. Workspaces have none."""
+    """Return the name of a buffer or of its value, or its index without a simulation; "" for a workspace."""
     if allocation.buffers.names:
         return allocation.buffers.names[i]
     if simulation is None:

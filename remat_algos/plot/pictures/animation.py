@@ -27,11 +27,11 @@ from remat_algos.plot.layered_layout import layout
 from remat_algos.schedule.views import checked_steps
 from remat_algos.wording import format_bytes, shortened
 
-# Pixels. Below the graph and the curve are a line for the labels of steps, one for the step, and two for the legend.
+# Sizes in pixels. Below the curve are four lines: step labels, the current step, and two lines of legend.
 WIDTH, GRAPH_HEIGHT, CURVE, GAP, LINE = 640, 300, 110, 14, 20
 BASE = GRAPH_HEIGHT + CURVE + GAP
 HEIGHT = BASE + 4 * LINE + GAP // 2
-# Left end and width of the curve; labels of bytes are to its left, the bar to its right.
+# Left end and width of the curve; the byte labels are to its left, the bar is to its right.
 LEFT, ACROSS = GAP + 48, WIDTH - 132
 # State of a node without a live value; the other states are indices of `STATES`.
 EMPTY = -1
@@ -42,9 +42,9 @@ Changes = list[list[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Animation:
-    """An animated schedule: the steps that it shows, the duration of a loop, and the ends of both axes.
+    """An animated schedule: the steps shown, the duration of a loop in `seconds`, and the ends of both axes.
 
-    Places count from the first step that is shown. `top` is in bytes, `length` in steps.
+    The byte axis ends at `top`, the step axis at `length`. A place is the index of a step among those shown.
     """
 
     lanes: Lanes
@@ -60,23 +60,23 @@ class Animation:
 
     @property
     def trace(self) -> Int64:
-        """int64[m]: bytes at each place."""
+        """int64[m]: live bytes at each place."""
         return self.lanes.trace[self.steps.start : self.steps.stop]
 
     @property
     def peak(self) -> int:
-        """The first place with the maximum of bytes; 0 without a step."""
+        """The first place with the maximum of live bytes; 0 without steps."""
         return int(self.trace.argmax()) if self.trace.size else 0
 
     def svg(self) -> str:
-        """SVG that moves by itself, follows light and dark mode, and stands still under prefers-reduced-motion."""
+        """Return an SVG with CSS animations; it follows dark mode, and is static under prefers-reduced-motion."""
         return _svg(self)
 
     _repr_svg_ = svg
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the SVG, whole or not at all; ValueError unless the path ends in .svg."""
+        """Write the SVG atomically; raise ValueError unless the path ends in .svg."""
         check_ending(path)
         write_whole(Path(path), self.svg().encode())
 
@@ -101,17 +101,18 @@ def animation(
     subject : Plan, Simulation or ComputationGraph
         A graph is run without rematerialization.
     seconds : float, optional
-        Duration of a loop; by default a third of a second per step and 1.5 seconds at the end, within 4 and 30.
+        Duration of a loop; by default a third of a second per step plus 1.5 seconds, at least 4 and at most 30.
     steps : range, optional
         The steps to show, such as `range(0, 100)`; by default all.
     compared : sequence of Plan, Simulation or ComputationGraph, optional
-        Plans to compare with: the axes of bytes and steps are long enough for all of them. Animations that are
-        compared with one another share scale and clock.
+        Plans to compare with; the byte and step axes are long enough for all of them. If each of several animations
+        is compared with the others, all have the same scale and speed.
 
     Returns
     -------
     Animation
-        Notebooks show it; `save` writes it. Up to 12 nodes have names, and up to 25 where names have room.
+        Notebooks display it; `save` writes it to a file. Nodes have names if there are at most 12, or at most 25 whose
+        names fit.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def animation(
 
 
 def node_changes(lanes: Lanes, steps: range) -> Changes:
-    """For each node, (place, state) where its state changes: `EMPTY`, or the index in `STATES` of its latest role."""
+    """Return for each node the (place, state) of its changes; a state is `EMPTY` or an index into `STATES`."""
     spans: list[list[tuple[int, int, int]]] = [[] for _ in range(lanes.graph.n_nodes)]
     for v, begin, end, kind in zip(*(column.tolist() for column in lanes.lives[1:]), strict=True):
         if end > steps.start and begin < steps.stop:
@@ -166,10 +167,10 @@ def node_changes(lanes: Lanes, steps: range) -> Changes:
 
 
 def _changes(spans: list[tuple[int, int, int]], steps: range) -> list[tuple[int, int]]:
-    """The (place, state) changes of a node whose instances are (begin, end, state)."""
+    """Return the (place, state) changes of a node with instances (begin, end, state); the latest live one counts."""
     inside = {step for begin, end, _ in spans for step in (begin, end) if steps.start < step < steps.stop}
     states: list[tuple[int, int]] = []
-    # Heap by begin, latest first, ties by the higher role; ended instances are popped lazily.
+    # Max-heap by begin, then by state; expired instances are popped lazily.
     live: list[tuple[int, int, int]] = []
     coming = sorted(spans, reverse=True)
     for step in sorted({steps.start, *inside}):
@@ -190,9 +191,9 @@ def states_at(changes: Changes, place: int) -> NDArray[np.int64]:
 
 
 class _PixelPlaces:
-    """Pixels of nodes and edges, layers from left to right, names if there is room, and the start of the backward part.
+    """Pixel positions of nodes and edges, with layers from left to right, and the names of nodes if they fit.
 
-    `border` is the height of the border between the parts; None if the graph has one part.
+    `border` is the y between forward and backward part; None without a backward part.
     """
 
     def __init__(self, graph: ComputationGraph) -> None:
@@ -218,9 +219,9 @@ class _PixelPlaces:
 
 
 def _svg(animated: Animation) -> str:
-    """The whole text. All names begin with that of its root, so that several fit on one page.
+    """Return the SVG text. All ids begin with the id of the root, so that one page can show several animations.
 
-    Colours are plain attributes, for programs without style sheets; keyframes and dark pages use variables.
+    Colours are attributes, for programs that ignore style sheets; keyframes and dark mode use CSS variables.
     """
     lanes, order, peak = animated.lanes, animated.order, animated.peak
     inks, m = INKS["light"], len(animated.steps)
@@ -245,7 +246,7 @@ def _svg(animated: Animation) -> str:
     root = "r" + hashlib.sha256(repr(looks).encode()).hexdigest()[:5]
     rules = [f"@keyframes {root}n{v}{{{each}}}" for v, each in enumerate(moves)] + [f"@keyframes {root}b{{{bar}}}"]
     edges = "".join(f"M{a:.0f} {b:.0f}L{c:.0f} {d:.0f}" for (a, b), (c, d) in drawing.pieces.tolist())
-    # A line that starts where the one before it ends continues it.
+    # Join a line to the previous one if it starts where that one ends.
     edges = re.sub(r"L(-?\d+ -?\d+)M\1(?=L)", r"L\1", edges)
     curve = "".join(f"H{_step_at(animated, place):.1f}V{BASE - each:.1f}" for place, each in rises)
     body = "\n".join(
@@ -276,7 +277,7 @@ def _step_at(animated: Animation, place: float) -> float:
 
 
 def _axes(animated: Animation) -> Iterator[str]:
-    """Labels of bytes with lines to the bar, and labels of steps."""
+    """Yield the labels of bytes, with lines to the bar, and the labels of steps."""
     lines = ""
     for tick in byte_ticks(animated.top, 4):
         y = BASE - CURVE * tick / animated.top
@@ -293,7 +294,7 @@ def _axes(animated: Animation) -> Iterator[str]:
 
 
 def _marks(animated: Animation, border: float | None) -> Iterator[str]:
-    """Peak, budget and start of the backward part, and the legend of all marks."""
+    """Yield the marks of the peak, the budget and the backward part, and the legend."""
     lanes, inks, row = animated.lanes, INKS["light"], BASE + 3 * LINE
     now, ink = inks["now"], inks["ink"]
     entries = [(f'<rect y="-5" width="10" height="10" class="k" fill="{inks["kept"]}"/>', "live now")]
@@ -339,7 +340,7 @@ def _text(x: float, y: float, word: str, anchor: str = "", size: int = 13) -> st
 
 
 def _dots(graph: ComputationGraph, drawing: _PixelPlaces, states: NDArray[np.int64], root: str, ringed: int) -> str:
-    """Return the nodes, by their states at the peak."""
+    """Return the circles of the nodes, grouped by their states at the peak, which a static picture shows."""
     inks, labels = INKS["light"], graph.labels
     groups = []
     for state, name in ((EMPTY, "paper"), *enumerate(STATES)):
@@ -356,7 +357,7 @@ def _dots(graph: ComputationGraph, drawing: _PixelPlaces, states: NDArray[np.int
 
 
 def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
-    """Names of nodes, and a strip of captions of the steps, of which a window shows one line."""
+    """Return the names of nodes and the captions of all steps; a clip path shows one caption at a time."""
     labels, ink, y = animated.lanes.graph.labels, INKS["light"]["ink"], BASE + 2 * LINE - 4
     named = zip(drawing.names, drawing.points.tolist(), strict=False)
     below = drawing.radius + 12
@@ -375,10 +376,10 @@ def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
 
 
 def _keyframes(changes: list[tuple[int, int]], ran: list[int], places: list[str], ringed: bool) -> str:
-    """The keyframes of a node, of properties that change: its state, and a ring in each step in which it runs."""
+    """Return the keyframes of a node: its state, and a ring in each step that runs it."""
     fills, begins = dict(changes), set(ran)
     ends = {place + 1 for place in ran} - begins
-    # A run right after a run keeps the ring.
+    # Consecutive runs keep the ring.
     begins -= {place + 1 for place in ran}
     if ringed and 0 not in begins:
         ends.add(0)
@@ -418,7 +419,7 @@ def _style(root: str, animated: Animation, places: list[str]) -> str:
         moves[".s"] = f"animation:{root}s {loop} steps({m - 1}) infinite"
         last = f"{places[m - 1]},100%{{transform:translateY(-{LINE * (m - 1)}px)}}"
         frames.append(f"@keyframes {root}s{{0%{{transform:translateY(0)}}{last}}}")
-    # The shorthand of each animation sets it running, and its selector may be more specific than that of the pause.
+    # The `animation` shorthand resets the play state, and its selectors may be more specific: hence !important.
     motion = styled(moves) + f"#{root}:hover *{{animation-play-state:paused!important}}"
     return (
         f"{colours('light')}@media(prefers-color-scheme:dark){{{colours('dark')}{dark}}}"

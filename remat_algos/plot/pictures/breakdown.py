@@ -1,4 +1,4 @@
-"""Stacked bars of memory and compute by type of layer and by data structure."""
+"""Stacked bars of memory by layer type and by data structure, and of compute by layer type."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Subjects = Breakdown | Subject | Mapping[str, Breakdown | Subject]
 
 @checked_arguments
 def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None) -> Axes:
-    """Draw stacked bars of the memory at the peak, by type of layer and by data structure, or of the compute.
+    """Draw stacked bars of the memory at the peak, by layer type and by data structure, or of the compute.
 
     Parameters
     ----------
     subjects : Breakdown, Plan, Simulation, ComputationGraph, or mapping of names to them
-        Several are drawn side by side with their names, to compare plans.
+        Several subjects are drawn side by side, with their names.
     of : {"memory", "compute"}
-        "compute" is by type of layer only, with recomputation hatched.
+        "compute" is drawn by layer type only, with recomputation hatched.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
@@ -79,7 +79,7 @@ def _named(subjects: Subjects) -> dict[str, Breakdown]:
 
 
 def _large(breakdowns: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, int]]) -> list[str]:
-    """The types of layers with a stripe of their own, the largest first: above 1/150 of the highest bar."""
+    """Return the layer types that get their own band, the largest first: above 1/150 of the highest bar."""
     largest = {name: max(a.get(name, 0) for a in amounts) for b in breakdowns.values() for name in b.types}
     smallest = max(sum(a.values()) for a in amounts) / 150
     large = [name for name in sorted(largest, key=lambda name: (-largest[name], name)) if largest[name] > smallest]
@@ -87,7 +87,7 @@ def _large(breakdowns: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, i
 
 
 def _bands(amounts: Sequence[Mapping[str, int]], large: Sequence[str], by: str) -> Bands:
-    """Return a band for each of the large types, and one for all others."""
+    """Return one band per large type, and one for all other types."""
     bands = [
         (Style(name, colour, "█"), np.array([a.get(name, 0) for a in amounts]))
         for name, colour in zip(large, TYPES, strict=False)
@@ -98,7 +98,7 @@ def _bands(amounts: Sequence[Mapping[str, int]], large: Sequence[str], by: str) 
 
 def _memory(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> Axes:
     every, by = list(breakdowns.values()), _by(breakdowns)
-    # Two bars for each, and room between the pairs.
+    # Each subject has two bars, with a gap to the next subject.
     places = np.arange(len(every)) * 2.7
     wholes = np.array([b.footprint for b in every])
     top = max(1, *wholes.tolist())
@@ -140,7 +140,7 @@ def _compute(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> Axes:
 
 
 def _bars(ax: Axes, places: Any, bands: Bands, wholes: Any) -> list[tuple[Any, str]]:
-    """Draw one stack per place, with shares of the wholes if there is room."""
+    """Draw one stacked bar per place; a band shows its share of the bar if there is room."""
     left, right = ax.get_xlim()
     room = axes.inches(ax)[0] * 0.8 / (right - left) >= axes.text_width("100.0 %")
     shares = (lambda height: list(map(percent, height, wholes))) if room else None
@@ -170,7 +170,7 @@ def _sentence(one: Breakdown) -> str:
 
 @checked_arguments
 def breakdown_text(subjects: Subjects, *, width: int) -> list[str]:
-    """Bars of bytes by type of layer and by data structure, and of compute."""
+    """Return bars of memory by layer type and by data structure, and of compute by layer type."""
     lines: list[str] = []
     for name, one in _named(subjects).items():
         costs = dict(sorted(one.layer_compute.items(), key=lambda row: (-row[1], row[0])))

@@ -1,4 +1,4 @@
-"""A tree decomposition: its bags on their tree, coloured by their levels as separators."""
+"""Drawings of a tree decomposition: the tree of its bags, coloured by separator level."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def decomposition(
     separators: SeparatorTree | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw bags as boxes with their vertices, the root at the top, and the edges of the tree.
+    """Draw the tree of bags, with the root at the top; each bag is a box with its vertices.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def decomposition(
 
 
 def _lines_of(words: list[str]) -> str:
-    """The vertices of a bag, wrapped so that its box is about twice as wide as high."""
+    """Join the vertices of a bag, wrapped so that its box is about twice as wide as high."""
     drawn = [axes.label(word, 16) for word in words]
     room = max(tuning.MIN_LETTERS, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
     return textwrap.fill(" ".join(drawn), room, break_long_words=False, break_on_hyphens=False)
@@ -111,7 +111,7 @@ def _box(text: str) -> tuple[float, float]:
 
 
 def _places(tree: BagTree, boxes: Float64) -> Float64:
-    """float64[b, 2]: the centre of each box in inches, in rows as high as their highest box."""
+    """float64[b, 2]: the centre of each box in inches; a row is as high as its highest box."""
     high = _row_heights(tree, boxes)
     rows = np.cumsum(high + 0.3) - high / 2
     return np.column_stack([spread(tree, boxes[:, 0].tolist(), 0.22), rows[tree.depth]])
@@ -124,7 +124,7 @@ def _row_heights(tree: BagTree, boxes: Float64) -> Float64:
 
 
 def _corners(points: Float64, boxes: Float64) -> Float64:
-    """float64[2, 2]: the corners of the area of all boxes."""
+    """float64[2, 2]: two opposite corners of the area that contains all boxes."""
     if not points.size:
         return np.zeros((2, 2))
     return np.stack([(points - boxes / 2).min(axis=0), (points + boxes / 2).max(axis=0)])
@@ -136,7 +136,7 @@ def _colour(tree: BagTree, bag: int) -> str:
 
 
 def _edges(ax: Axes, tree: BagTree, points: Float64, half: Float64) -> None:
-    """Draw lines from bags to their children, vertical far enough at each end that they cross no other box."""
+    """Draw lines from bags to their children; both ends are vertical, so that no line crosses another box."""
     lines = []
     for bag in tree.order:
         for child in tree.children[bag]:
@@ -148,7 +148,7 @@ def _edges(ax: Axes, tree: BagTree, points: Float64, half: Float64) -> None:
 
 
 def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list[str]) -> None:
-    """Draw bags as boxes, in inches, the root at the top."""
+    """Draw bags as boxes; positions and sizes are in inches."""
     _edges(ax, tree, points, _row_heights(tree, boxes) / 2)
     for bag in tree.order:
         axes.boxed(ax, points[bag].tolist(), texts[bag], _colour(tree, bag), pad=tuning.PAD / axes.text_height())
@@ -159,7 +159,7 @@ def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list
 
 
 def _dots(ax: Axes, tree: BagTree, sizes: NDArray[np.int64]) -> None:
-    """Draw bags as dots, sized by vertices; a tree deeper than wide runs from left to right."""
+    """Draw bags as dots whose sizes show the numbers of vertices; a tree deeper than wide runs from left to right."""
     points = np.column_stack([spread(tree, [0.8] * len(tree.order), 0.2), tree.depth])
     wide, deep = np.ptp(points, axis=0)
     points = points[:, ::-1] if deep > wide else points
@@ -201,7 +201,7 @@ def decomposition_text(
     width: int,
     height: int = 40,
 ) -> list[str]:
-    """A line for each bag; an only child below its parent, several as branches; the last of many are left out."""
+    """Return a line per bag; several children of a bag are indented as branches. Lines beyond `height` are omitted."""
     tree = bag_tree(decomposition, names, graph, separators)
     height, n = max(4, height), decomposition.n_bags
     lines = wrapped(_sentences(decomposition, graph, separators), width)
@@ -215,7 +215,7 @@ def decomposition_text(
 
 
 def _branches(tree: BagTree) -> list[str]:
-    """Prefix of each bag."""
+    """Return the prefix of each line, which draws the branches of the tree."""
     before, below = [""] * len(tree.order), [""] * len(tree.order)
     for bag in tree.order:
         children = tree.children[bag]
@@ -227,9 +227,10 @@ def _branches(tree: BagTree) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class BagTree:
-    """A rooted tree of bags; `order` has parents before children, branch by branch, and `depth` counts ancestors.
+    """A rooted tree of bags. `order` is depth-first, parents before children; `depth` counts ancestors.
 
-    In the words of a bag, vertices owned by an upper separator are in brackets. The top separator has level 1.
+    `words` are the vertex names of each bag; vertices owned by a separator of an upper level are in brackets. The top
+    separator has level 1.
     """
 
     order: list[int]
@@ -245,7 +246,7 @@ def bag_tree(
     graph: Graph | None = None,
     separators: SeparatorTree | None = None,
 ) -> BagTree:
-    """Root a decomposition at its root or its top separator; check that the other arguments match."""
+    """Root a decomposition at its top separator, or at its own root without `separators`; check the other arguments."""
     names = _names(decomposition, names, graph)
     n = decomposition.n_bags
     if separators is None:
@@ -283,7 +284,7 @@ def _names(decomposition: TreeDecomposition, names: Iterable[str] | None, graph:
 
 
 def _words(decomposition: TreeDecomposition, names: Sequence[str], separators: SeparatorTree) -> list[list[str]]:
-    """Names of the vertices of each bag; in brackets those owned by a separator above it."""
+    """Return the vertex names of each bag; vertices owned by a separator of an upper level are in brackets."""
     words: list[list[str]] = [[] for _ in range(decomposition.n_bags)]
     for s, i in enumerate(separators.bag.tolist()):
         for v in decomposition.bag(i):
@@ -302,7 +303,7 @@ def _levels(separators: SeparatorTree) -> list[int]:
 
 
 def _rooted(decomposition: TreeDecomposition, root: int) -> tuple[list[int], list[list[int]], list[int]]:
-    """(order, children, depth) of the tree rooted at a bag."""
+    """Return (order, children, depth) of the tree rooted at `root`."""
     n = decomposition.n_bags
     neighbours: list[list[int]] = [[] for _ in range(n)]
     for i, j in decomposition.edges().tolist():
@@ -320,10 +321,10 @@ def _rooted(decomposition: TreeDecomposition, root: int) -> tuple[list[int], lis
 
 
 def spread(tree: BagTree, wide: Sequence[float], gap: float) -> list[float]:
-    """Horizontal positions: branches side by side, and each bag over the middle of its children."""
+    """Return horizontal positions: branches are side by side, and each bag is centred above its children."""
     left, right = [each / 2 for each in wide], [each / 2 for each in wide]
     place = [0.0] * len(wide)
-    # Places are relative to the parent; `left` and `right` are the extents of a bag with its branches.
+    # Positions are relative to the parent; `left` and `right` are the extents of a bag with its branches.
     for bag in reversed(tree.order):
         children, end = tree.children[bag], -gap
         for child in children:

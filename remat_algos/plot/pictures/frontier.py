@@ -1,4 +1,4 @@
-"""Compute against memory: a staircase for each solver, and lower bounds."""
+"""Pictures of compute against memory: a staircase for each solver, and lower bounds."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead of the plans of each solver against their peak.
 
-    A stair extends to the right until the solver has a cheaper plan. The broad stair is the best of all solvers; the
-    number after the name of a solver counts its plans on that stair. A dash is the lower bound within the peak of a
-    plan; it lies on the stair if the plan is proven optimal.
+    Each plan is a corner of the staircase of its solver. The broad staircase is the Pareto frontier of all solvers; the
+    number after the name of a solver counts its plans on that frontier. A dash is the lower bound at the peak of a
+    plan; it touches the frontier if the plan is proven optimal.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        x is in bytes, above it in % of the peak without rematerialization; y in % of one pass.
+        x is in bytes, y in % of one pass. A second x axis is in % of the peak without rematerialization.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     right = _right(frontier)
     few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // 30)
     rows = _best(ax, frontier, right)
-    # The frontier has the same objects as the curves.
+    # The frontier shares its plan objects with the curves, so their ids can be compared.
     best = {id(plan) for plan in frontier.plans}
     for i, (solver, curve) in enumerate(curves.items()):
         shared = sum(id(plan) in best for plan in curve)
@@ -75,7 +75,7 @@ def _right(frontier: Frontier) -> int:
 
 
 def _staircase(frontier: Frontier, plans: Sequence[Plan], right: int) -> tuple[Any, Any]:
-    """(bytes, % of one pass) of the plans, and of the right end of the last stair."""
+    """Return the (bytes, % of one pass) of the plans, and a last point at the right end."""
     x = np.array([plan.peak_memory for plan in plans] + [right], np.int64)
     overhead = [100 * plan.overhead_in_time / max(1, frontier.bound_compute) for plan in plans]
     return x, np.array([*overhead, overhead[-1]])
@@ -91,7 +91,7 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
 
 
 def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
-    """Draw a dash for the lower bound within each plan's peak; it is unknown between them, so no line joins them."""
+    """Draw a dash for the lower bound at the peak of each plan; between these peaks the bound is unknown."""
     plans = frontier.plans
     if not plans:
         return []
@@ -143,7 +143,7 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     share = ax.secondary_xaxis(
         "top", functions=(lambda x: np.multiply(x, 100 / base), lambda x: np.multiply(x, base / 100))
     )
-    # Clear of the topmost label of the y axis.
+    # Keep these labels away from the topmost label of the y axis.
     share.tick_params(pad=7)
     share.set_xlabel("% of the peak without rematerialization")
 
@@ -164,7 +164,7 @@ def _sentences(frontier: Frontier) -> list[str]:
 
 @checked_arguments
 def frontier_text(frontier: Frontier, *, width: int, height: int = 12) -> list[str]:
-    """A line for each plan, with a bar as long as its peak; of many plans the first, the last and some between."""
+    """Return a line per plan, with a bar as long as its peak; of many plans the first, the last and some between."""
     best = {(plan.peak_memory, plan.overhead_in_time) for plan in frontier.plans}
     limit = max(1, _right(frontier))
 
@@ -187,9 +187,9 @@ def frontier_text(frontier: Frontier, *, width: int, height: int = 12) -> list[s
 
 @checked_arguments
 def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
-    """Draw the lower bound on overhead against the limit of the peak.
+    """Draw the lower bound on overhead against the memory limit.
 
-    A bound for a limit also holds for every smaller one, so stairs extend to the left.
+    A bound for a limit also holds for every smaller limit, so its line extends to the left.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def bounds_text(curve: BoundCurve, *, width: int) -> list[str]:
-    """A line for each limit, with a bar as long as the overhead."""
+    """Return a line per limit, with a bar as long as the overhead."""
     points, base = _points(curve), baseline_peak(curve.graph)
     longest = max([1e-9, *(share for _, share in points)])
     lines = [*wrapped(_bounds_sentences(curve), width), "   limit  of base  overhead"]
@@ -242,7 +242,7 @@ def bounds_text(curve: BoundCurve, *, width: int) -> list[str]:
 
 
 def _points(curve: BoundCurve) -> list[tuple[int, float]]:
-    """Rising limits, each with the overhead in % of one pass."""
+    """Return (limit, overhead in % of one pass) by rising limit."""
     one_pass = max(1, curve.graph.needed_compute)
     compute = [100 * (bound.amount - curve.graph.needed_compute) / one_pass for bound in curve.bounds]
     return list(zip(curve.limits, compute, strict=True))

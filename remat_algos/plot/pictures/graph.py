@@ -1,4 +1,4 @@
-"""Drawings of a graph: the backward part next to the forward part, colours by what a plan does with each node."""
+"""Drawings of a graph: the backward part next to the forward part; colours show what a plan does with each node."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Kinds = NDArray[np.str_]
 
 @checked_arguments
 def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
-    """Draw nodes and edges in layers, the forward part downwards, the backward part next to it upwards.
+    """Draw a graph in layers: the forward part from top to bottom, next to it the backward part from bottom to top.
 
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
         Colours show kept and recomputed nodes; for a graph, nodes that must run only once.
     copies : bool[n], optional
-        For a graph without a schedule, nodes that are later runs of others, as in a graph made by `unroll`.
+        For a graph made by `unroll`: True for nodes that are a later run of another node.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
@@ -48,7 +48,7 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
     Raises
     ------
     ValueError
-        If there are more than 50,000 nodes, which would not be distinguishable.
+        If there are more than 50,000 nodes.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
 
 
 def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[ComputationGraph, Any, Kinds]:
-    """Return the graph, int64[n] runs of each node, and the kind of each, a key of `NODES`."""
+    """Return the graph, the number of runs of each node, and its kind, a key of `NODES`."""
     if isinstance(subject, ComputationGraph):
         kinds = np.where(subject.forward, "node" if subject.forward.all() else "forward", "gradient")
         kinds = np.where(subject.once, "once", kinds)
@@ -88,7 +88,7 @@ def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[Computatio
 
 
 def node_kinds(simulation: Simulation) -> Kinds:
-    """str[n]: keys of `NODES`; "freed" runs once and has no live value when the first gradient runs."""
+    """str[n]: keys of `NODES`. A "freed" node runs once and has no live value when the backward part begins."""
     graph, lifetimes = simulation.graph, simulation.lifetimes
     gradients = np.flatnonzero(~graph.forward[simulation.schedule.order])
     begin = int(gradients[0]) if gradients.size else 0
@@ -102,7 +102,7 @@ def node_kinds(simulation: Simulation) -> Kinds:
 
 
 def _times(runs: int) -> str:
-    """Suffix of the name of a node that runs several times."""
+    """Return a suffix for the name of a node that runs several times."""
     return f" \N{MULTIPLICATION SIGN}{runs}" if runs > 1 else ""
 
 
@@ -113,7 +113,7 @@ def _size(placed: LayeredLayout, names: list[str]) -> tuple[float, float]:
 
 
 def _sides(placed: LayeredLayout) -> tuple[float, float]:
-    """Return the outermost places on both sides, including bends of edges."""
+    """Return the leftmost and the rightmost place, including bends of edges."""
     places = [placed.points[:, 0], placed.across[..., 0].ravel(), placed.inside[..., 0].ravel()]
     return min(x.min(initial=0) for x in places), max(x.max(initial=0) for x in places)
 
@@ -121,7 +121,7 @@ def _sides(placed: LayeredLayout) -> tuple[float, float]:
 def _boxes(
     ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds, names: list[str]
 ) -> list[tuple[Any, str]]:
-    """Draw nodes as names in boxes, the first layer at the top."""
+    """Draw nodes as boxes with names, the first layer at the top."""
     _edges(ax, placed, on_side=False)
     outputs = _outputs(graph)
     for v, name in enumerate(names):
@@ -136,11 +136,11 @@ def _boxes(
 
 
 def _heads(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, names: list[str]) -> None:
-    """Draw arrow heads where edges meet the boxes of their readers."""
+    """Draw arrow heads where edges reach the boxes of their target nodes."""
     from matplotlib.patches import FancyArrowPatch
 
     (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), axes.inches(ax)
-    # Inches of a place, and of a layer.
+    # Inches per unit of place, and per layer.
     across, along = wide / (right - left), tall / abs(high - low)
     half_tall = 0.85 * axes.text_height() / along
     half_wide = [(axes.text_width(name) / 2 + 0.4 * axes.text_height()) / across for name in names]
@@ -154,7 +154,7 @@ def _heads(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, names: list
 
 
 def _arrivals(graph: ComputationGraph, placed: LayeredLayout) -> Iterator[tuple[int, list[float]]]:
-    """Yield (target node, start point of its last segment) of each edge; `inside` lines arrive on the side of reads."""
+    """Yield (target node, start point of the last segment) for each edge."""
     place = {tuple(point): v for v, point in enumerate(placed.points.tolist())}
     for begin, end in placed.across.tolist():
         yield place[tuple(end)], begin
@@ -170,7 +170,7 @@ def _arrivals(graph: ComputationGraph, placed: LayeredLayout) -> Iterator[tuple[
 
 
 def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds) -> list[tuple[Any, str]]:
-    """Draw nodes as dots, sized by bytes; a graph deeper than wide runs from left to right."""
+    """Draw nodes as dots whose sizes show their bytes; a graph deeper than wide runs from left to right."""
     wide, deep = placed.points.max(axis=0, initial=0) + 1
     on_side = bool(deep > wide)
     _edges(ax, placed, on_side)
@@ -185,7 +185,7 @@ def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds
         here = kinds == kind
         widths = np.where(outputs[here], 1.2, 0.4)
         options: dict[str, Any] = {"c": style.colour, "marker": style.marker, "zorder": 2}
-        # The marker x has no edge.
+        # The marker "x" has no edge colour.
         if style.marker != "x":
             options |= {"edgecolors": np.where(outputs[here], axes.ink(), GREY), "linewidths": widths}
         x, y = points[here].T
@@ -199,13 +199,13 @@ def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds
 
 def _edges(ax: Axes, placed: LayeredLayout, on_side: bool) -> None:
     for lines, width, alpha in ((placed.across, 0.5, 0.5), (placed.inside, 0.9, 0.9)):
-        # More than 800 lines are fainter.
+        # Above 800 lines, each is fainter.
         faint = alpha * min(1, max(0.08, 800 / max(1, len(lines))))
         axes.edges(ax, lines[:, :, ::-1] if on_side else lines, width, faint)
 
 
 def _outputs(graph: ComputationGraph) -> NDArray[np.bool_]:
-    """bool[n]: nodes with an output of more than 0 bytes; 0 bytes stand for an effect."""
+    """bool[n]: nodes with an output of more than 0 bytes; an output of 0 bytes represents a side effect."""
     flags = np.zeros(graph.n_nodes, bool)
     flags[graph.producer[graph.output & (graph.memory > 0)]] = True
     return flags
@@ -236,12 +236,12 @@ def _sentences(subject: Subject) -> list[str]:
 
 @checked_arguments
 def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int, height: int = 40) -> list[str]:
-    """A line for each node, with its bytes and reads; of many nodes the first and the last."""
+    """Return a line per node, with its bytes and inputs; of many nodes only the first and the last."""
     graph, runs, kinds = _what(subject, copies)
     counts = [(style, int((kinds == kind).sum())) for kind, style in NODES.items()]
     key = "  ".join(f"{style.character} {count:,} {style.label}" for style, count in counts if count)
     lines = wrapped([*_sentences(subject), key], width)
-    # The first and the last nodes are shown, and how many are left out between them.
+    # Show the first and the last nodes, and the number of nodes omitted between them.
     n, limit = graph.n_nodes, max(4, height)
     first, last = (n, n) if n <= limit else (limit // 2, n - (limit - limit // 2))
     names = {v: graph.labels[v] + _times(runs[v]) for v in (*range(first), *range(last, n))}
@@ -257,7 +257,7 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int,
 
 
 def _listed(names: list[str], width: int) -> str:
-    """Names joined by commas, each shortened if they are too long together."""
+    """Join names by commas; shorten each name if the line would be too long."""
     text = ", ".join(names)
     if columns_of([text], width + 1) > width:
         each = max(6, (width + 2) // len(names) - 2)

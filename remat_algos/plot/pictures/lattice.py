@@ -1,4 +1,4 @@
-"""All lower sets, the path of a chain, and formula (2) of its blocks, term by term."""
+"""Pictures of the lattice of lower sets, of a chain in it, and of the terms of formula (2) for its blocks."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ Float64 = NDArray[np.float64]
 def lattice(
     family: LowerSetFamily | ComputationGraph, path: LowerSets | None = None, *, ax: Axes | None = None
 ) -> Axes:
-    """Draw lower sets, small ones at the bottom, with a line from each to its covers (Hasse diagram).
+    """Draw the Hasse diagram of lower sets: small sets at the bottom, and a line from each set to its covers.
 
     Parameters
     ----------
     family : LowerSetFamily or ComputationGraph
-        For a graph all lower sets of its forward part.
+        For a graph, all lower sets of its forward part are drawn.
     path : LowerSets, optional
-        A chain of the family. Next to each of its sets are the nodes of its block, formula (1) up to it, the bytes
-        kept up to it, and formula (2) of the block; a broad line shows the order in which the forward part runs.
+        A chain of sets in the family. Next to each set are the nodes of its block, formula (1) up to the set, the
+        bytes kept up to the set, and formula (2) of the block. A broad line follows one forward pass.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
@@ -50,7 +50,7 @@ def lattice(
     Raises
     ------
     ValueError
-        If there are more than 500 lower sets, or the path has a set that is not in the family.
+        If there are more than 500 lower sets, or the path contains a set that is not in the family.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def lattice(
 
 
 def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = 24) -> str:
-    """Names of nodes, side by side if all are letters, else with commas; ∅ for an empty set."""
+    """Join names of nodes, with commas unless all are single letters; ∅ for an empty set."""
     apart = "" if letters_only(graph) else ", "
     return axes.label(apart.join(graph.labels[v] for v in nodes) or "∅", max_length)
 
@@ -113,7 +113,7 @@ def _members(family: LowerSetFamily) -> Bool:
 
 
 def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[int], list[int]]:
-    """(rows of a chain's sets, rows that the forward part passes when nodes are added in id order)."""
+    """Return the row of each set of the chain, and the row after each node when nodes run in id order."""
     row = {one.tobytes(): i for i, one in enumerate(members)}
     block = path.blocks(family.graph)[family.nodes]
     cuts, passed, so_far = [], [0], np.zeros(family.nodes.size, bool)
@@ -130,7 +130,7 @@ def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[i
 
 
 def _names(family: LowerSetFamily, members: Bool) -> list[str]:
-    """Label of each set: its members if they are letters, else those that no other member reads."""
+    """Return the label of each set: its members if all are letters, else the members that no other member reads."""
     if len(family) > 80:
         return []
     if not letters_only(family.graph):
@@ -139,7 +139,7 @@ def _names(family: LowerSetFamily, members: Bool) -> list[str]:
 
 
 def _read_inside(family: LowerSetFamily, members: Bool) -> Bool:
-    """bool[k, f]: nodes with a reader in the set."""
+    """bool[k, f]: nodes with a reader in each set."""
     indptr, reader, flags = *family.graph.successors, np.zeros_like(members)
     for place, v in enumerate(family.nodes.tolist()):
         readers = np.isin(family.nodes, reader[indptr[v] : indptr[v + 1]])
@@ -148,7 +148,7 @@ def _read_inside(family: LowerSetFamily, members: Bool) -> Bool:
 
 
 def _table(graph: ComputationGraph, path: LowerSets) -> list[str]:
-    """Return a line for each set of a chain, below a heading."""
+    """Return a heading and a line for each set of a chain."""
     block, kept, terms = path.blocks(graph), path.kept(graph), path.terms(graph).sum(axis=1)
     rows, again, kept_bytes = [], 0, 0
     for i in range(len(path)):
@@ -165,7 +165,7 @@ def _box(names: list[str]) -> float:
 
 
 def _size(points: Float64, names: list[str], table: list[str]) -> tuple[float, float]:
-    """Width and height in inches of the diagram with names and its table."""
+    """Return width and height in inches of the diagram with names and its table."""
     wide, high = np.ptp(points, axis=0) + 1
     return wide * _box(names) + _wide(table), (high + (1 if table else 0)) * tuning.LEVEL
 
@@ -182,7 +182,7 @@ def _lines(ax: Axes, points: Float64, lines: Int64, passed: list[int]) -> None:
 def _boxes(
     ax: Axes, points: Float64, lines: Int64, names: list[str], fills: list[str], passed: list[int], table: list[str]
 ) -> None:
-    """Draw sets as names in boxes, in inches, with the table to the right, each line on the level of its set."""
+    """Draw sets as boxes with names; to the right, each line of the table is at the height of its set."""
     _lines(ax, points, lines, passed)
     for point, name, fill in zip(points.tolist(), names, fills, strict=True):
         axes.boxed(ax, point, name, fill, BLUE if fill == BLUE else GREY)
@@ -235,7 +235,7 @@ def _legend(family: LowerSetFamily, fills: list[str], chain: bool, named: bool) 
 
 
 def covers(members: Bool) -> Int64:
-    """int64[c, 2]: pairs of rows of which the second covers the first."""
+    """int64[c, 2]: pairs of rows (i, j) such that set j covers set i."""
     size, counts = members.sum(axis=1), members.astype(np.float32)
     inside = (counts @ (1 - counts).T == 0) & (size[:, None] < size)
     between = inside.astype(np.float32) @ inside.astype(np.float32) > 0
@@ -243,9 +243,9 @@ def covers(members: Bool) -> Int64:
 
 
 def places(members: Bool) -> Float64:
-    """float64[k, 2]: (place, size) of lower sets; places of one size are at least 1 apart.
+    """float64[k, 2]: (place, size) of lower sets; sets of the same size are at least 1 apart.
 
-    Where there is room, adding a node leads in the same direction from every set, so that lines are parallel.
+    If there is room, the lines that add the same node are parallel.
     """
     from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
 
@@ -260,13 +260,14 @@ def places(members: Bool) -> Float64:
 
 
 def _directions(members: Bool) -> Float64:
-    """float64[f]: horizontal shift when a node is added: each branch to its own side, zero in sum."""
+    """float64[f]: horizontal shift for adding a node. Parallel branches lean to different sides; the mean is 0."""
     f = members.shape[1]
     below = np.array([members[members[:, v]].all(axis=0) for v in range(f)]).reshape(f, f)
     ends = [v for v in range(f + 1) if below[v:, :v].all()]
     slope = np.zeros(f)
     for begin, end in pairwise(ends):
-        last: list[int] = []  # its latest node
+        # `last` holds the latest node of each branch, `branch` the branch of each node.
+        last: list[int] = []
         branch: list[int] = []
         for v in range(begin, end):
             at = next((i for i, u in enumerate(last) if below[v, u]), len(last))
@@ -286,15 +287,15 @@ def terms(
     lazy: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the four terms of formula (2) for each block as a bar, next to the simulated peak of the block.
+    """Draw the four terms of formula (2) for each block as a stacked bar, next to the simulated peak of the block.
 
     Parameters
     ----------
     graph : ComputationGraph
-        With its backward part.
+        A graph with a backward part.
     lower_sets : LowerSets
     keep_last, lazy : bool
-        Options of the simulated `canonical_schedule`; formula (2) assumes that both are False.
+        Options of `canonical_schedule`, which is simulated; formula (2) assumes that both are False.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
@@ -335,13 +336,14 @@ def terms(
 
 
 def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
-    """int64[k]: peak of a canonical schedule in each block, forward or backward, with recomputation for it."""
+    """int64[k]: peak of a canonical schedule in each block, over its forward, recomputation and backward steps."""
     graph, order, k = simulation.graph, simulation.schedule.order, len(lower_sets)
     block = lower_sets.blocks(graph).astype(np.int64)
     gradient = ~graph.forward[order]
     again = ~gradient & ~simulation.schedule.first_run
     of_step = np.where(gradient, block[graph.owner[order]], block[order])
-    of_step[of_step < 0] = k - 1  # gradients of nodes that never run
+    # Gradients of nodes that never run belong to no block: count them with the last.
+    of_step[of_step < 0] = k - 1
     following = np.minimum.accumulate(np.where(gradient, np.arange(order.size), order.size)[::-1])[::-1]
     of_step[again] = np.append(of_step, k - 1)[following[again]]
     peaks = np.zeros(k, np.int64)
@@ -350,8 +352,8 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
 
 
 def _bars(ax: Axes, terms: Int64, peaks: Int64) -> list[tuple[Any, str]]:
-    """Draw the terms of each block as a stack beside its peak, with numbers if blocks have room."""
-    # Widths of the two bars of a block, whose room is 1.
+    """Draw the stacked terms of each block next to its peak, with numbers if they fit."""
+    # Widths of the two bars of a block; blocks are 1 apart.
     wide, narrow = 0.46, 0.34
     room = (len(terms) + 0.2) * axes.text_width("100 MiB") / narrow <= axes.inches(ax)[0]
     left, right, whole = np.arange(len(terms)) - narrow / 2, np.arange(len(terms)) + wide / 2, terms.sum(axis=1)

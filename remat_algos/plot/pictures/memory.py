@@ -1,4 +1,4 @@
-"""Memory over the steps of a schedule or over time, and predicted next to measured memory."""
+"""Pictures of memory over the steps of a schedule or over time, and of predicted against measured memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from remat_algos.wording import counted, format_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Values of the live set in legends.
+# Number of live values that a legend lists.
 VALUES_SHOWN = 8
 
 
@@ -33,7 +33,7 @@ VALUES_SHOWN = 8
 def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw the bytes of each step, stacked by role, with the budget and the live set at the peak.
 
-    A grey curve is the run without rematerialization, over its own steps.
+    A grey curve shows the run without rematerialization over the steps of that run.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
 
 
 def areas(ax: Axes, lanes: Lanes, shown: Int64, edges: NDArray[Any]) -> list[tuple[Any, str]]:
-    """Draw a stacked band for each role with bytes: step `shown[i]` from `edges[i]` to `edges[i + 1]`."""
+    """Draw a stacked band per role; from `edges[i]` to `edges[i + 1]` it shows the bytes of step `shown[i]`."""
     bottom, rows = np.zeros(shown.size, np.int64), []
     for style, trace in lanes.bands:
         top = bottom + trace[shown]
@@ -96,7 +96,7 @@ def areas(ax: Axes, lanes: Lanes, shown: Int64, edges: NDArray[Any]) -> list[tup
 
 
 def _near(amount: int | None, peak: int) -> int:
-    """The amount if it is on the scale, else 0."""
+    """Return the amount if the scale includes it, else 0."""
     return 0 if amount is None or amount > tuning.MAX_PEAKS * peak else amount
 
 
@@ -108,7 +108,7 @@ def _budget(ax: Axes, limit: int | None, peak: int) -> list[tuple[Any, str]]:
 
 
 def _without(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
-    """Draw the curve without rematerialization over its own steps, unless the schedule peaks there too."""
+    """Draw the curve of the run without rematerialization, unless the schedule has the same peak."""
     without, peak = baseline(lanes.graph), lanes.simulation.peak_memory
     if without.peak_memory == peak:
         return []
@@ -143,7 +143,7 @@ def _peak(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
 
 @checked_arguments
 def memory_text(subject: Subject, *, limit: int | None = None, width: int, height: int = 16) -> list[str]:
-    """A chart with a column for each step, or for several, above the live set at the peak."""
+    """Return a chart with a column per step, or for several steps, above the live set at the peak."""
     lanes = Lanes.of(subject, limit)
     _, shown = lanes.columns(width - tuning.GUTTER)
     wide = max(1, min(tuning.MAX_WIDE, (width - tuning.GUTTER) // max(1, shown.size)))
@@ -157,7 +157,7 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int, heigh
 
 
 def _chart(lanes: Lanes, height: int, shown: Int64, wide: int, room: int) -> list[str]:
-    """A column of `wide` characters for each step `shown`; the top row is free for the mark of the peak."""
+    """Return a chart with a column of `wide` characters per step in `shown`; the top row marks the peak."""
     peak, limit, rows = lanes.simulation.peak_memory, lanes.limit, max(height, 4) - 1
     top = max(1, peak, _near(limit, peak))
     marks = {row_at(peak, top, rows): format_bytes(peak)}
@@ -195,7 +195,7 @@ def _live_lines(lanes: Lanes, width: int) -> list[str]:
 
 @checked_arguments
 def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
-    """Draw the predicted bytes of each step, the measured bytes on top, and the first difference.
+    """Draw the measured bytes of each step over the predicted bytes, and mark the first difference.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
         (area, f"predicted, {format_bytes(validation.predicted_peak)}"),
         (line, f"measured, {format_bytes(validation.measured_peak)}"),
     ]
-    # NumPy has no pool that reserves memory.
+    # NumPy has no memory pool, so `pool_inside` may be None.
     if validation.pool_inside is not None and not np.array_equal(reserved, measured):
         line = ax.stairs(reserved, edges - 0.5, baseline=None, color=axes.ink(), linestyle=":", label="reserved")
         rows.append((line, f"reserved, {format_bytes(validation.pool_total)}"))
@@ -246,7 +246,7 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def validation_text(validation: Validation, *, width: int, height: int = 16) -> list[str]:
-    """A chart of the bytes that are as predicted, not used, or beyond the prediction."""
+    """Return a chart of the bytes used as predicted, predicted but not used, and used beyond the prediction."""
     height = max(height, 4)
     edges, predicted, measured, _ = _curves(validation, width - tuning.GUTTER)
     used = max(1, min(tuning.MAX_WIDE, (width - tuning.GUTTER) // (edges.size - 1))) * (edges.size - 1)
@@ -263,10 +263,10 @@ def validation_text(validation: Validation, *, width: int, height: int = 16) -> 
 
 
 def _curves(validation: Validation, limit: int) -> tuple[Int64, Int64, Int64, Int64]:
-    """(ends of ranges of steps, maximum predicted bytes in each, maximum measured, maximum reserved)."""
+    """Return boundaries of ranges of steps, and the maximum predicted, measured and reserved bytes in each."""
     execution = validation.execution
     edges = bins(len(validation.simulation.schedule), limit)
-    # The 0 at the end is for a schedule without steps.
+    # The appended 0 gives a schedule without steps one entry.
     predicted, used, total = (
         np.maximum.reduceat(np.append(curve, 0), edges[:-1])
         for curve in (execution.predicted, execution.used, execution.total)
@@ -288,9 +288,9 @@ WORK = (
     Style("stored", SKY, "▚"),
     Style("loaded", PLUM, "▞", hatch="\\\\\\\\"),
 )
-"""Styles of the work of engines: three kinds of compute, then copies out and in."""
+"""Styles of the work of engines: three kinds of compute, copies out, copies in."""
 
-# Characters of a column, by the share that is filled.
+# Characters for a column, by the share of it that is filled.
 SHARES = " ▁▂▃▄▅▆▇█"
 
 
@@ -310,8 +310,8 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     Returns
     -------
     Axes
-        y is in bytes, x in the unit of the costs. Its only child has the lanes: a collection of spans for each kind of
-        work, at y = 2 (compute), 1 (out) and 0 (in). A step takes its memory at `Timeline.step_begin`.
+        y is in bytes, x in the unit of the costs. The only child axes contain the lanes: a collection of spans for each
+        kind of work, at y = 2 (compute), 1 (out) and 0 (in). A step allocates its memory at `Timeline.step_begin`.
 
     Raises
     ------
@@ -346,7 +346,7 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     ax.set_ylim(0, 1.08 * top)
     ax.set_xlim(0, max(1, played.last))
     axes.byte_axis(ax.yaxis, top, "live memory")
-    # Left, bottom, width and height below the curve, in its sizes.
+    # Left, bottom, width and height in units of the axes above.
     below = ax.inset_axes((0, -0.46, 1, 0.34), sharex=ax)
     ax.tick_params(labelbottom=False)
     rows.append((None, "engines at work:"))
@@ -374,7 +374,7 @@ def _timeline_sentences(lanes: Lanes, played: Timeline) -> list[str]:
 
 
 def _work(played: Timeline) -> list[tuple[int, Style, Int64, Int64]]:
-    """(lane, style, begins, ends) of each kind of work that takes any time."""
+    """Return (lane, style, begins, ends) for each kind of work that takes time."""
     simulation = played.simulation
     first, forward = simulation.schedule.first_run, simulation.graph.forward[simulation.schedule.order]
     begin, end = played.begin, played.end
@@ -388,7 +388,7 @@ def _work(played: Timeline) -> list[tuple[int, Style, Int64, Int64]]:
 
 
 def _engines(ax: Axes, played: Timeline) -> list[tuple[Any, str]]:
-    """Draw the spans of each engine; those closer than a column are one."""
+    """Draw the busy spans of each engine; merge spans whose gap is narrower than a column."""
     rows = []
     for lane, style, begin, end in _work(played):
         apart = np.flatnonzero(begin[1:] - end[:-1] > played.last / tuning.MAX_COLUMNS) + 1
@@ -410,7 +410,7 @@ def _engines(ax: Axes, played: Timeline) -> list[tuple[Any, str]]:
 
 
 def _time_axis(ax: Axes, played: Timeline) -> None:
-    """Ticks in the unit that suits the time; the data stay in the unit of the costs."""
+    """Label the ticks in the unit that suits the duration; the data stay in the unit of the costs."""
     seconds = played.last / played.per_second
     name, scale = next(((n, s) for n, s in (("s", 1), ("ms", 1e3), ("us", 1e6)) if seconds * s >= 1), ("ns", 1e9))
     axes.unit_axis(ax.xaxis, played.per_second / scale, f"time ({name})")
@@ -418,7 +418,7 @@ def _time_axis(ax: Axes, played: Timeline) -> None:
 
 @checked_arguments
 def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: int, height: int = 12) -> list[str]:
-    """A chart of memory, each column the maximum of its steps, above the share of time in which each engine works."""
+    """Return a chart of memory, where a column shows the maximum of its steps, above the busy share of each engine."""
     lanes, played = _played(subject, limit)
     count, host = width - tuning.GUTTER, lanes.simulation.host_peak
     edges = np.linspace(0, played.last, count + 1)
@@ -437,12 +437,12 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
 
 
 def _busy(played: Timeline) -> list[str]:
-    """Return the share of the time in which each engine works."""
+    """Return the busy share of each engine as text."""
     return [f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items()]
 
 
 def _highest(played: Timeline, edges: NDArray[np.float64]) -> Int64:
-    """int64[k]: the step with the most memory between each two of the edges."""
+    """int64[k]: the step with the highest memory in each interval of `edges`."""
     begin, trace = played.step_begin, played.simulation.memory_trace
     first = np.maximum(np.searchsorted(begin, edges[:-1], side="right") - 1, 0)
     last = np.append(np.searchsorted(begin, edges[1:-1], side="left"), trace.size)
@@ -450,7 +450,7 @@ def _highest(played: Timeline, edges: NDArray[np.float64]) -> Int64:
 
 
 def _shares(begin: Int64, end: Int64, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float64[k]: the share of each column that lies in spans, which are in order and do not overlap."""
+    """float64[k]: the share of each column that is inside a span; spans are sorted and do not overlap."""
     done = np.cumsum(end - begin)
     at = np.stack([begin, end], axis=1).ravel()
     worked = np.stack([done - (end - begin), done], axis=1).ravel()

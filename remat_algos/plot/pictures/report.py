@@ -1,4 +1,4 @@
-"""HTML pages that step through two plans: one file, which opens from disk and loads nothing else."""
+"""HTML pages that step through two plans; a page is one file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ FORMAT, VERSION = "remat-report", 1
 def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, title: str = "") -> str:
     """Return an HTML page that steps through a plan next to another one.
 
-    The page is one file that loads nothing else. It has the graph, the memory of each step, the schedule, and for every
-    node the reasons that `explain` prints. Data of more than 500,000 characters, about 1,000 nodes, are compressed.
+    The page is one file that loads nothing else. It shows the graph, the memory of each step, the schedule, and for
+    each node the reasons that `explain` prints. The data are compressed above 500,000 characters (about 1,000 nodes).
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
 
 
 def _page(data: dict[str, object], title: str) -> str:
-    """Return the text of the page; "<" is escaped in the data, so no name can end the script."""
+    """Return the HTML; "<" is escaped in the data, so that no name can close the script element."""
     folder = files("remat_algos.plot.pictures")
     style, script = ((folder / name).read_text("utf-8") for name in ("report.css", "report.js"))
     inline, kind = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"), "json"
@@ -118,15 +118,15 @@ def _page(data: dict[str, object], title: str) -> str:
 
 
 def _data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str, Any]:
-    """The JSON object of a page: columns instead of objects, ids instead of names, and every text once.
+    """Return the JSON object of a page: columns instead of objects, ids instead of names, and every text once.
 
-    "top" is the bytes at the upper edge of every curve, "clock" the step of each plan at each tick, "layout" is in
-    hundredths of a node's width, instances are [made, end).
+    "top" is the end of all byte axes. "clock" is the step of each plan at each tick. "layout" is in hundredths of the
+    width of a node. An instance is live in steps [made, end).
     """
     graph = plans[0].graph
     texts, lanes = Texts(), [Lanes.of(plan) for plan in plans]
     highest = max([1, *(max(each.simulation.peak_memory, each.limit or 0) for each in lanes)])
-    # A twelfth is left free above the highest bytes.
+    # Leave a twelfth free above the highest curve.
     top = highest + -(-highest // 12)
     return {
         "format": FORMAT,
@@ -145,10 +145,10 @@ def _data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str
 
 
 def common_clock(first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The step of two orders at each tick of a clock on which equal runs coincide.
+    """Align two orders: return the step of each at every tick of a common clock.
 
-    These are first runs of a node, as many as possible; between them, other runs of a node. A plan waits at its last
-    step, -1 before its first, while the other one does more.
+    The same run of a node has the same tick in both orders for as many first runs as possible, and between these for
+    as many other runs as possible. While one order has extra steps, the other waits at its latest step, or at -1.
     """
     clock: tuple[list[int], list[int]] = ([], [])
     a = b = 0
@@ -163,10 +163,11 @@ def common_clock(first: Sequence[int], second: Sequence[int]) -> tuple[list[int]
 
 
 def _equal_runs(first: Sequence[int], second: Sequence[int], *, first_only: bool) -> list[tuple[int, int]]:
-    """As many pairs of places as possible, increasing in both orders, of the k-th run of a node in each."""
+    """Return a longest list of place pairs that increase in both orders and pair the k-th runs of the same node."""
     place = {run: j for j, run in enumerate(_numbered(second)) if not (first_only and run[1])}
     pairs = [(i, place[run]) for i, run in enumerate(_numbered(first)) if run in place]
-    # Longest increasing subsequence: lowest[k] is the smallest last place of k + 1 pairs, ends[k] the last of these.
+    # Longest increasing subsequence: lowest[k] is the smallest last place among chains of k + 1 pairs, and ends[k]
+    # the index of that last pair.
     lowest: list[int] = []
     ends: list[int] = []
     before: list[int] = []
@@ -182,7 +183,7 @@ def _equal_runs(first: Sequence[int], second: Sequence[int], *, first_only: bool
 
 
 def _numbered(order: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Each run as (node, number of its earlier runs)."""
+    """Yield each run as (node, number of earlier runs of the node)."""
     count: Counter[int] = Counter()
     for v in order:
         yield v, count[v]
@@ -190,7 +191,7 @@ def _numbered(order: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 class Texts:
-    """Texts that columns point to, each stored once."""
+    """Interned texts: calling it stores a text once and returns its index."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -203,7 +204,7 @@ class Texts:
         return self._place[text]
 
     def of_bytes(self, sizes: Iterable[int]) -> list[int]:
-        """Return the places of sizes in bytes."""
+        """Return the indices of the formatted sizes."""
         return [self(format_bytes(size)) for size in sizes]
 
 
@@ -267,7 +268,7 @@ def _facts(plan: Plan | Simulation) -> list[tuple[str, str]]:
 
 
 def _engines(simulation: Simulation, played: Timeline, texts: Texts) -> dict[str, Any]:
-    """Return the busy intervals of the three engines, and the bytes on the host."""
+    """Return the busy intervals of the three engines, their waits, and the bytes on the host."""
     loads = simulation.schedule.loads
     return {
         "names": list(ENGINES),

@@ -1,4 +1,4 @@
-"""Matrices of a schedule: the node that each step runs and the values live in between, and R and S of its stages."""
+"""Pictures of a schedule: the state of each node at each step, and the matrices R and S of its stages."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NOT_LIVE, LIVE, FIRST_RUN, RECOMPUTED, LOADED = range(5)
-# Column between R and S.
+# Entry of the blank column between R and S.
 BLANK = -1
 
 
 def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
-    """int8[rows, columns]: state of each node at each step, for int64[k + 1] ends of ranges; a cell shows the maximum.
+    """int8[r, c]: state of each range of nodes (columns) in each range of steps (rows), the maximum over the cell.
 
-    0 not live, 1 a value of the node is live, 2 first run, 3 recomputation, 4 the load of a value begins.
+    `rows` and `columns` are the boundaries of the ranges. States: 0 no live value, 1 a value of the node is live,
+    2 first run, 3 recomputation, 4 the load of a value begins.
     """
     row, column = row_of(rows), row_of(columns)
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
@@ -47,7 +48,7 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
 
 @checked_arguments
 def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
-    """Draw steps downwards and nodes across: the runs of each node, and how long its values are live.
+    """Draw the runs of each node and the lifetimes of its values; steps run downwards, nodes from left to right.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        One image of `schedule_cells`. Above 600 steps or nodes several share a row or column.
+        One image of `schedule_cells`. Above 600 steps or nodes, several share a row or a column.
 
     Examples
     --------
@@ -80,7 +81,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("step, by the node that it runs" if steps_named else "step")
     ax.xaxis.set_ticks_position("top")
     ax.xaxis.set_label_position("top")
-    # Lines between the cells.
+    # Separate the cells by lines.
     if nodes_named and steps_named:
         ax.set_xticks(np.arange(graph.n_nodes + 1) - 0.5, minor=True)
         ax.set_yticks(np.arange(steps + 1) - 0.5, minor=True)
@@ -91,7 +92,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def schedule_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
-    """A line for each step, with its node and the state of every node; several steps may share a line."""
+    """Return a line per step, with its node and the state of every node; several steps may share a line."""
     lanes = Lanes.of(subject)
     simulation, graph, names, steps = lanes.simulation, lanes.graph, lanes.names, lanes.trace.size
     rows = bins(steps, max(4, height))
@@ -119,7 +120,7 @@ def _image(ax: Axes, cells: NDArray[np.int8], **options: Any) -> None:
 
 
 def _legend(cells: Int8) -> list[tuple[Any, str]]:
-    """Return a legend entry (patch, label) for each kind of cell in the picture."""
+    """Return a legend row (patch, label) for each state in the picture."""
     styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
     return [(axes.patch(style, GREY), style.label) for style in styles]
 
@@ -130,7 +131,7 @@ def _legend_lines(simulation: Simulation, width: int) -> list[str]:
 
 
 def _ruler(columns: Int64) -> str:
-    """Ids above their columns: all if each is a digit, else every tenth with enough room."""
+    """Return a line of node ids above their columns: all ids if each is one digit, else every tenth that fits."""
     if columns[-1] <= 10:
         return "".join(str(v) for v in columns[:-1].tolist())
     marks = "".join(f"{columns[at]:<10}" for at in range(0, columns.size - 1, 10))
@@ -138,7 +139,7 @@ def _ruler(columns: Int64) -> str:
 
 
 def _matrix_cells(simulation: Simulation, matrices: StageMatrices, rows: Int64, columns: Int64) -> tuple[Int8, Int8]:
-    """int8[r, c] of R and of S, with the entries of `schedule_cells`, for ranges of stages and nodes by their ends."""
+    """Return R and S as int8[r, c] with the states of `schedule_cells`; `rows` and `columns` bound ranges as there."""
     first = simulation.schedule.first_run
     row = row_of(rows)[np.searchsorted(matrices.starts, np.arange(first.size), "right") - 1]
     place = np.zeros(simulation.graph.n_nodes, np.int64)
@@ -155,20 +156,20 @@ def _matrix_cells(simulation: Simulation, matrices: StageMatrices, rows: Int64, 
 
 @checked_arguments
 def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
-    """Draw the matrices R and S side by side: stages downwards, nodes across.
+    """Draw the matrices R and S side by side; stages run downwards, nodes from left to right.
 
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        In any order, see `stage_matrices`. A graph is run without rematerialization.
+        Any schedule order is allowed, see `stage_matrices`. A graph is run without rematerialization.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     Axes
-        One image: R, in which loads are marked too, a blank column, S. Above 300 stages or nodes several share a row
-        or column.
+        One image: R, which also marks loads, a blank column, and S. Above 300 stages or nodes, several share a row or
+        a column.
 
     Raises
     ------
@@ -206,7 +207,7 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def matrix_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
-    """A line for each stage, columns in the order of first runs; several may share a line, numbered by the first."""
+    """Return a line per stage, with columns in the order of first runs; several stages may share a line."""
     lanes = Lanes.of(subject)
     simulation = lanes.simulation
     matrices = stage_matrices(simulation)

@@ -1,4 +1,4 @@
-"""Solvers compared by a sweep: how often each is near the best, its overhead by budget, its time by size."""
+"""Pictures that compare the solvers of a sweep: performance profiles, overhead by budget, time by graph size."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 Points = list[tuple[float, float]]
-# For each solver the points of its curve, the hollow points, and its text in the legend.
+# key: solver; value: points of its curve, hollow points, text in the legend
 Curves = dict[str, tuple[Points, Points, str]]
 
 
 @checked_arguments
 def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
-    """Draw performance profiles: for each solver, on how many problems its result is within x % of the best.
+    """Draw performance profiles: for each solver, the share of problems on which its result is within x % of the best.
 
-    A problem is a graph with a budget that some solver planned. Jobs that differ only in solver, seed and effort are
-    of one problem, and the best of each solver counts. The result is the compute, or the peak if the lowest peak is
-    requested, or the time if there is a link. A solver without a plan is infinitely far above the best.
+    A problem is a graph with a budget for which some solver has a plan. Jobs that differ only in solver, seed and
+    effort belong to the same problem, and the best job of each solver counts. The result is the compute, or the peak
+    if the job requests the lowest peak, or the time if there is a link. A solver without a plan is infinitely far
+    above the best.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        x is in % above the best of any solver, linear up to 0.1 %, then logarithmic; y in % of the problems.
+        x is in % above the best solver, linear up to 0.1 % and logarithmic above; y is in % of the problems.
 
     References
     ----------
@@ -87,7 +88,7 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def profiles_text(results: SweepResults, *, width: int) -> list[str]:
-    """Return the share of the problems on which a solver is within some percent of the best."""
+    """Return a table: the share of problems on which each solver is within some percentages of the best."""
     check_kind(results, SweepResults, "results")
     ratios = results.ratios()
     lines = wrapped(_profile_sentences(results, ratios), width)
@@ -105,7 +106,7 @@ def profiles_text(results: SweepResults, *, width: int) -> list[str]:
 
 
 def _near(ratios: Sequence[float]) -> int:
-    """Return the number of rising ratios that are near the best."""
+    """Count the ratios that are near the best; ratios are sorted."""
     return bisect_right(ratios, 1 + tuning.WITHIN / 100)
 
 
@@ -120,7 +121,7 @@ def _ranked(ratios: Mapping[str, Sequence[float]]) -> list[str]:
 
 
 def _stairs(above: Sequence[float], right: float) -> Points:
-    """(% above the best, % of the jobs) at each distance, from 0 to the right end of the last stair."""
+    """Return (% above the best, % of the problems) at each distance from 0 to the right end."""
     finite = [x for x in above if x < float("inf")]
     return [(x, 100 * bisect_right(finite, x) / len(above)) for x in sorted({0.0, *finite, max([right, *finite])})]
 
@@ -141,9 +142,9 @@ def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[floa
 
 @checked_arguments
 def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
-    """Draw the median overhead of the plans of each solver against the budget.
+    """Draw the median overhead of each solver's plans against the budget.
 
-    Only budgets that are shares, such as "50%", are comparable between graphs; other jobs are left out.
+    Only budgets that are percentages, such as "50%", are comparable between graphs; other jobs are left out.
 
     Parameters
     ----------
@@ -205,7 +206,7 @@ def overheads_text(results: SweepResults, *, width: int) -> list[str]:
 
 
 def _points(results: SweepResults) -> dict[tuple[str, float], tuple[list[float], int]]:
-    """By solver and rising budget in %: the overheads of plans in % of one pass, and the number of jobs."""
+    """Return {(solver, budget in %): (overheads of its plans in % of one pass, number of jobs)} by rising budget."""
     overheads, jobs = defaultdict[tuple[str, float], list[float]](list), defaultdict[tuple[str, float], int](int)
     for row in results.jobs:
         share = _share(row)
@@ -217,13 +218,13 @@ def _points(results: SweepResults) -> dict[tuple[str, float], tuple[list[float],
 
 
 def _share(row: Mapping[str, Any]) -> float | None:
-    """Return the budget of a job in % of the peak without rematerialization; None if it is not such a share."""
+    """Return the budget of a job in % of the peak without rematerialization; None for other budgets."""
     text = str(row["budget"]).strip()
     if row["device"] is not None or not text.endswith("%"):
         return None
     try:
         return float(text[:-1])
-    # A share above the lowest peak is not a number.
+    # "X% above the lowest peak" is a budget of another kind.
     except ValueError:
         return None
 
@@ -231,7 +232,7 @@ def _share(row: Mapping[str, Any]) -> float | None:
 def _overhead_sentences(
     results: SweepResults, points: Mapping[tuple[str, float], tuple[list[float], int]]
 ) -> Iterator[str]:
-    """Begin with the smallest budget that has a plan, and the solver with most plans there."""
+    """Yield the sentences of the title; the first is about the smallest budget with a plan and its best solver."""
     planned = {key: each for key, each in points.items() if each[0]}
     if planned:
         least = min(share for _, share in planned)
@@ -263,7 +264,7 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        x is in nodes, y in seconds of a processor, both logarithmic, from 1 node and 1 us. A marker is hollow if the
+        x is in nodes, y in seconds of processor time, both logarithmic, from 1 node and 1 us. A marker is hollow if the
         job has no plan.
 
     Examples
@@ -308,11 +309,11 @@ def solve_times_text(results: SweepResults, *, width: int) -> list[str]:
 
 
 Times = Mapping[str, Sequence[tuple[int, float, bool]]]
-"""(nodes, seconds, whether there is a plan) of jobs, by solver."""
+"""key: solver; value: (nodes, seconds, True if there is a plan) of each job"""
 
 
 def _times(results: SweepResults) -> Times:
-    """Jobs with a known time and graph size; a job without a plan takes the size from other jobs on its graph."""
+    """Return the jobs with a known time and graph size; the size may come from another job on the same graph."""
     sizes, times = _sizes(results), defaultdict[str, list[tuple[int, float, bool]]](list)
     for row in results.jobs:
         if row["cpu_seconds"] is not None and row["graph_id"] in sizes:
@@ -322,7 +323,7 @@ def _times(results: SweepResults) -> Times:
 
 
 def _sizes(results: SweepResults) -> dict[str, int]:
-    """Known numbers of nodes, by the id of the graph."""
+    """Return the known numbers of nodes by graph id."""
     return {row["graph_id"]: max(1, row["nodes"]) for row in results if row["nodes"] is not None}
 
 
@@ -341,12 +342,12 @@ def _time_sentences(results: SweepResults, by_solver: Times) -> Iterator[str]:
 
 
 def _solvers(results: SweepResults) -> list[str]:
-    """All solvers in the order of the results, so that each looks the same in all pictures."""
+    """Return all solvers in the order of the results, so that a solver has the same style in all pictures."""
     return list(dict.fromkeys(row["solver"] for row in results))
 
 
 def _drawn(ax: Axes | None, results: SweepResults, curves: Curves, heading: str, note: str, **options: Any) -> Axes:
-    """Draw the curves of solvers, hollow points on them, and a legend below its heading."""
+    """Draw the curves of solvers with their hollow points, and a legend with a heading."""
     ax = axes.of_size(ax, 10, max(5, 2 + 1.1 * tuning.LEGEND_ROW * len(curves)))
     rows: list[tuple[Any, str]] = [(None, heading)] if curves else []
     for solver, (points, hollow, text) in curves.items():
@@ -366,7 +367,7 @@ def _titled(ax: Axes, x: str, y: str, sentences: Iterator[str]) -> Axes:
 
 
 def _logarithmic(ax: Axes, axis: Axis, amounts: Sequence[float]) -> None:
-    """Make an axis logarithmic, at least a power of ten long, around positive amounts."""
+    """Make an axis logarithmic; it covers the amounts and at least one power of ten."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     low, high = min(amounts, default=1) / 1.3, max(amounts, default=10) * 1.3
