@@ -1,1 +1,1 @@
-"""The command `remat`; each command is a module in commands/."""
+"""The program `remat`; each of its commands is a module in commands/."""

@@ -22,21 +22,21 @@ class ExitCode(IntEnum):
     FALSE_CLAIM = 1
     """A figure of a plan is wrong, or an execution differs from the prediction."""
     BAD_INPUT = 2
-    """Invalid input, too little memory for it, or no solver that supports the graph."""
+    """Invalid input, too little memory to process it, or no solver that supports the graph."""
     INFEASIBLE = 3
     """No plan within the budget was found."""
     FAILED = 4
     """Jobs of a sweep failed."""
     BUG = 70
-    """An error in remat itself; EX_SOFTWARE of sysexits.h."""
+    """An error in remat itself; the value is EX_SOFTWARE of sysexits.h."""
     INTERRUPTED = 130
-    """Interrupted by Ctrl-C, also if the best result until then is printed."""
+    """Interrupted by Ctrl-C, even if the best result before the interrupt is printed."""
     TERMINATED = 143
     """Interrupted by SIGTERM."""
 
     @classmethod
     def of(cls, stop: Stop, code: ExitCode | None = None) -> ExitCode:
-        """Return the exit code of a search: INTERRUPTED, else `code`, which is DONE by default."""
+        """Return INTERRUPTED if the search was interrupted, else `code`, by default DONE."""
         from remat_algos.context import Stop
 
         return cls.INTERRUPTED if stop is Stop.INTERRUPTED else cls.DONE if code is None else code
@@ -45,8 +45,8 @@ class ExitCode(IntEnum):
 def interruptible(main: Callable[[], int]) -> int:
     """Run a command and return its exit code; SIGTERM raises KeyboardInterrupt, like Ctrl-C.
 
-    Neither interrupts an import, because imports can hide an interrupt or turn it into another error: a timer repeats
-    the signal until the import has ended.
+    No signal interrupts an import, because imports can hide an interrupt or turn it into another error. Instead a timer
+    repeats the signal until the import is over.
     """
     received: list[int] = []
     # False while handlers are being set, and after the command.
@@ -77,7 +77,7 @@ def interruptible(main: Callable[[], int]) -> int:
         finally:
             raises = False
     except KeyboardInterrupt:
-        # A second signal can arrive before the `finally` above.
+        # A second signal can arrive before the `finally` clause above runs.
         raises = False
         print("remat: interrupted", file=sys.stderr)
         code = ExitCode.INTERRUPTED

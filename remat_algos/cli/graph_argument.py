@@ -1,4 +1,4 @@
-"""Reading and differentiating the graph of a command, simulating its ORDER, and writing graphs."""
+"""Read and differentiate the graph of a command, simulate its ORDER argument, and write graphs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.schedule.simulation import Simulation
 
-# Defaults: cost of a gradient relative to its forward node, and bits per element.
+# Defaults of --factor (cost of a gradient relative to its forward node) and of the bits per encoded element.
 FACTOR, BITS = 2, 32
 FORMATS = "cg, DOT, edge list, GraphML, JSON, npz, PACE, ONNX, StableHLO"
-"""Formats for --help, which does not import them; a test compares this with the registry."""
+"""Names of the formats, so that --help need not import them; a test compares them with the registry."""
 WRITTEN = "X.nodes.csv (with its other tables next to it), X.dot, X.gv, X.txt, X.edges, X.graphml, X.json, X.npz, X.gr"
 """Endings of files that can be written."""
 
 
 def add_source(parser: argparse.ArgumentParser, help: str | None = None, optional: bool = False) -> None:
-    """Add GRAPH and --nodes, the source of the graph."""
+    """Add the arguments GRAPH and --nodes."""
     forms = f"a file (tables, {FORMATS}: docs/formats.md) or model:NAME (remat models)"
     parser.add_argument("graph", metavar="GRAPH", nargs="?" if optional else None, help=help or forms)
     add(parser, "nodes")
@@ -55,7 +55,7 @@ def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[st
 
 
 def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple[ComputationGraph, str]:
-    """Return the graph to plan and a line about changes to it; a plan in `order` overrides the command line."""
+    """Return the graph to plan and a description of its changes; a plan in `order` overrides the command line."""
     graph, notes = read_noted(arguments)
     whole, line = as_planned(graph, arguments, order)
     return whole, "; ".join([line, *notes])
@@ -64,7 +64,7 @@ def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple
 def as_planned(
     graph: ComputationGraph, arguments: argparse.Namespace, order: Order | None = None
 ) -> tuple[ComputationGraph, str]:
-    """Differentiate a graph, unless --inference is given; return it and a line about that."""
+    """Differentiate a graph unless --inference is given; return the graph and a line that describes the change."""
     size = f"{shortened_path(arguments.graph)}: {counted(graph.n_nodes, 'node')}"
     bits = encode_bits(arguments, arguments.graph, is_training=graph.is_training)
     if graph.is_training:
@@ -98,7 +98,7 @@ def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits
 
 
 def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool) -> int:
-    """Bits per element if feature maps are encoded, else 0; the dtype of a model in `source` sets the default."""
+    """Return the bits per element if feature maps are encoded, else 0; the dtype of a model sets the default."""
     element_bits: int | None = arguments.element_bits
     if not arguments.encode:
         if element_bits is not None:
@@ -141,7 +141,7 @@ def read_order(file: str | None) -> Order | None:
 
 
 def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulation | None, Order | None, str]:
-    """Return (graph, simulation of ORDER or --mirror, ORDER, line about the graph)."""
+    """Return the graph, the simulation of ORDER or --mirror, the ORDER, and a description of graph changes."""
     mirror = getattr(arguments, "mirror", None)
     if arguments.order is not None and mirror is not None:
         raise RematError(
@@ -155,7 +155,7 @@ def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulatio
 
 
 def one_pass(graph: ComputationGraph) -> Simulation:
-    """Simulate one pass in the order of the graph; unlike in its baseline, marks count."""
+    """Simulate one pass in id order; unlike the baseline, it respects marks."""
     from remat_algos.schedule.emission import baseline
     from remat_algos.schedule.simulation import simulate
 
@@ -190,7 +190,7 @@ def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
 
 
 def check_apart(arguments: argparse.Namespace) -> None:
-    """Check that the output's ending is a format, and that no written file is an input."""
+    """Check that a format has the output's extension, and that no output file is also an input."""
     from remat_algos.formats.graph_files import files_written
 
     for file in () if arguments.output is None else files_written(arguments.output):
@@ -198,7 +198,7 @@ def check_apart(arguments: argparse.Namespace) -> None:
 
 
 def write_files(graph: ComputationGraph, output: str | None) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
-    """Write a graph if there is an output; return record and rows with its files and what they cannot represent."""
+    """Write a graph if `output` is given; return a record and rows that list its files and the properties they lose."""
     from remat_algos.formats.graph_files import files_written, left_out, write_graph
 
     if output is None:

@@ -16,15 +16,16 @@ from typing import Any
 import remat_algos
 from remat_algos.cache_folder import cache_place
 
-LIBRARIES = ("numpy", "scipy", "matplotlib", "rich")  # required and optional libraries
+LIBRARIES = ("numpy", "scipy", "matplotlib", "rich")
 OPTIONAL = ("networkx", "pydot", "onnx", "jax", "torch", "torchvision", "cupy", "numba")
-CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")  # names of CuPy's distributions
+# CuPy has several distribution names.
+CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 VARIABLE = "REMAT_CACHE_DIR"
 CUDA_FUNCTION = re.compile(r"__global__\s+void\s+(\w+)")
 
 
 def installation() -> dict[str, Any]:
-    """Return versions, kernels, code compiled on first use, the cache, and libraries, without importing them."""
+    """Return the versions, kernels, code compiled on first use, cache and libraries; no library is imported."""
     places = [Path(place, "kernels") for place in remat_algos.__path__]
     folder = next(place for place in places if (place / "_built.py").exists())
     return {
@@ -73,8 +74,8 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _kernels(folder: Path) -> dict[str, Any]:
-    """Return the compiled and the missing kernels of a folder, and the compiler flags of its build."""
-    # Run instead of imported: a package that is not built cannot be imported.
+    """Return the compiled and missing kernels of a folder, and the compiler flags."""
+    # Run the file instead of importing it: a package without compiled kernels cannot be imported.
     stamps = runpy.run_path(str(folder / "_built.py"))
     files = {file.name for file in folder.iterdir()}
     names = sorted(file.stem for file in folder.glob("*.pyx"))

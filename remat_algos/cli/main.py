@@ -1,4 +1,4 @@
-"""Entry point of the command `remat`: runs a command, and converts errors to one sentence and an exit code."""
+"""Entry point of `remat`: run a command, and convert errors to one sentence and an exit code."""
 
 import argparse
 import contextlib
@@ -93,18 +93,21 @@ class _Parser(argparse.ArgumentParser):
             raise
 
     def format_help(self) -> str:
-        if listings := vars(self).get("listings"):  # `add_listing` sets them
+        # `add_listing` sets the attribute.
+        if listings := vars(self).get("listings"):
             from textwrap import fill
 
             width = terminal_columns() - 2
             self.description = fill(self.description or "", width)
             self.epilog = "\n\n".join(filter(None, [self.epilog, *(listing() for listing in listings)]))
-            self.formatter_class = argparse.RawDescriptionHelpFormatter  # keeps the line breaks
+            # This formatter keeps the line breaks of the listings.
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
             listings.clear()
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        message = shortened(message.removeprefix("argument "), 300)  # argparse quotes arguments in full
+        # Shorten the message: argparse quotes arguments in full.
+        message = shortened(message.removeprefix("argument "), 300)
         raise SystemExit(_print_error(f"{message}; see {shortened(self.prog)} --help", ExitCode.BAD_INPUT))
 
 
@@ -120,7 +123,8 @@ def main(arguments: Sequence[str] | None = None, started: float | None = None) -
             code = _run(arguments, started)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader has ended
+    # The reader of the pipe has exited.
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
 
@@ -177,7 +181,7 @@ def _run(arguments: Sequence[str], started: float) -> int:
 
 
 def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
-    """Parse a command and its options into `chosen`; only this command is imported."""
+    """Parse a command and its options into `chosen`; import only the module of this command."""
     command = _command(arguments)
     if command is None or arguments[0] in ("-h", "--help", "--version"):
         _overview(arguments)
@@ -188,7 +192,7 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
     chosen.actions = parser._actions
     words = list(arguments)
     words.remove(command)
-    # argparse ignores `--` if options and files are mixed.
+    # argparse ignores `--` if options and positional arguments alternate.
     if "--" in words:
         end = words.index("--")
         words[end:] = map(_Operand, words[end + 1 :])
@@ -196,7 +200,7 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
         _, unknown = parser.parse_known_intermixed_args(words, chosen)
     except AttributeError as error:
         if isinstance(error.__context__, KeyboardInterrupt | SystemExit):
-            # If argparse of Python 3.11 is interrupted early, its cleanup raises an AttributeError.
+            # After an early interrupt, argparse of Python 3.11 raises AttributeError: raise the original error.
             raise error.__context__ from None
         raise
     if unknown:
@@ -241,12 +245,12 @@ def _overview(arguments: Sequence[str]) -> NoReturn:
 
 
 def _with_option(error: Exception, actions: Sequence[argparse.Action]) -> str:
-    """Return the message of an error; if it is about a parameter, it begins with the option of that name."""
+    """Return the message of an error; a message about a parameter begins with the name of its option."""
     parameter = getattr(error, "parameter", "")
     option = next((each.option_strings[0] for each in actions if each.dest == parameter and each.option_strings), None)
     if option is None:
         return str(error)
-    # The subject of the library's message, which the option replaces: a parameter, its entry, or a limit of a budget.
+    # The option replaces the subject of the library's message: a parameter, its entry, or a limit of a budget.
     subject = rf"((memory|overhead|device) budget|(the )?{parameter}|{parameter.removesuffix('s')})(?=[ :])"
     begin = re.match(subject, str(error))
     return f"{option}{str(error)[begin.end() :]}" if begin else f"{option}: {error}"

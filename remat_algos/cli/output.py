@@ -1,4 +1,4 @@
-"""Output of commands: JSON, or text and tables of at most 80 columns, in colour on a terminal."""
+"""Output of commands: JSON, or text and tables of at most 80 columns. Terminals show colours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 TEXT = "-"
 """File name for a picture or decomposition on standard output."""
-LABEL_WIDTH = 13  # all widths are in columns
+# Widths are in columns.
+LABEL_WIDTH = 13
 SPINNER = 3
 NARROWEST = 20
 PROGRESS_COLUMNS = 120
@@ -41,7 +42,7 @@ def nowhere() -> TextIO:
 
 @contextlib.contextmanager
 def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None]:
-    """Reserve standard output for its owner: other text goes to standard error, or nowhere with --json."""
+    """Reserve standard output for the option `owner`: other text goes to standard error, or is dropped with --json."""
     arguments.stdout = sys.stdout
     with contextlib.ExitStack() as stack:
         if owner == "--json":
@@ -52,7 +53,7 @@ def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None
 
 
 def print_result(arguments: argparse.Namespace, result: Result, /, *rows: tuple[str, str], **entries: Any) -> None:
-    """Print a result and the command's rows; with --json, its record and the command's entries."""
+    """Print a result and additional rows; with --json, print its record and additional entries."""
     if arguments.json:
         with contextlib.redirect_stdout(arguments.stdout):
             print_json(result.record() | entries)
@@ -66,21 +67,21 @@ def print_text(text: object = "") -> None:
 
 
 def print_error(text: str) -> None:
-    """Print a sentence on standard error: wrapped on a terminal, else on one line, so that tools can search it."""
+    """Print a sentence to standard error: wrapped on a terminal, else on one line, so that tools can search for it."""
     words = printable(" ".join(text.split()))
     width = _columns(sys.stderr)
     print("\n".join(wrapped(words, width, indent="  ") if width else [words]), file=sys.stderr)
 
 
 def terminal_columns() -> int:
-    """Number of columns of the terminal, or COLUMNS, but at least `NARROWEST`."""
+    """Return the number of columns, from COLUMNS or the terminal, at least `NARROWEST`."""
     from shutil import get_terminal_size
 
     return max(get_terminal_size().columns, NARROWEST)
 
 
 def _columns(file: TextIO) -> int:
-    """Number of columns, from COLUMNS or the terminal; 0 without either."""
+    """Return the number of columns, from COLUMNS or the terminal; 0 if both are missing."""
     variable = os.environ.get("COLUMNS", "")
     if variable.isascii() and variable.isdecimal():
         return int(variable)
@@ -105,7 +106,7 @@ def print_picture(text: str) -> None:
 
 
 def draw(arguments: argparse.Namespace, picture: str, subject: Any, **options: Any) -> None:
-    """Draw a picture to the file of --plot and print the file's name; `options` go to the picture."""
+    """Draw a picture to the file of --plot and print its name; `options` are passed to the picture function."""
     plot = arguments.plot
     if plot is None:
         return
@@ -144,10 +145,10 @@ def _print(lines: Sequence[str]) -> None:
 def progress_line(
     *, keeps: bool = True, every: float | None = None
 ) -> Iterator[Callable[[int, int, str], None] | None]:
-    """Yield a function that shows progress on a terminal: share done, time, current attempt.
+    """Yield a function that shows progress on a terminal: the share done, the time and the current attempt.
 
-    In a pipe it prints nothing, or a line `every` number of seconds. `keeps` is true if an interrupt keeps the best
-    result.
+    In a pipe it prints a line every `every` seconds, or nothing by default. `keeps` is true if an interrupt keeps the
+    best result.
     """
     import time
 
@@ -177,7 +178,7 @@ def progress_line(
 
 
 def progress_text(done: int, total: int, what: str, seconds: float, width: int, *, keeps: bool = True) -> str:
-    """Format the share done, the time, and the parts of `what` (separated by " · ") in at most two lines."""
+    """Format the share done, the time and the parts of `what`, which " · " separates, in at most two lines."""
     what = printable(what)
     parts = [f"{100 * done // total} %", f"{int(seconds) // 60}:{int(seconds) % 60:02}", *what.split(" · ")]
     parts += ["Ctrl-C keeps the best"] if keeps and " · best" in what else []

@@ -1,7 +1,7 @@
 """Options shared by several commands, in one table; the library parses and checks their values.
 
-An error of the library names its parameter (`errors.about`). A parameter has the same name as its option, so `main` can
-put the option in front of the message.
+Errors of the library name a parameter (`errors.about`). Parameters have the names of their options, so `main` can begin
+the message with the option.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 PEAK = "peak"
 TIMELINE = "timeline"
-"""Name of the picture of copies over time."""
+"""Name of the picture that shows copies over time."""
 OF_SEARCH = ("solver", "solvers", "effort", "gap", "seed", "allocator", "alignment")
 """Options passed to searches unchanged."""
 OF_SOLVING = ("budget", "overhead", "device", "link", "host", "link_share", "solver", "options", "time_limit")
@@ -41,14 +41,16 @@ INPUTS = ("order", "plan", "beside", "start", "mirror", "buffers", "in_place_tab
 PICTURES = ("memory", "schedule", "graph", "matrix")
 LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or a device file that has a link"
 REGION = "NAME=PATTERN:BYTES"
-LISTING = 25  # column of summaries
-UNITS = "units"  # any unit of compute
+# Column in which the summaries of a listing begin.
+LISTING = 25
+# Name of the unit of --overhead that means units of compute.
+UNITS = "units"
 AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(%|[A-Za-z]*)\s*")
 STEPS = re.compile(r"(\d{0,18}):(\d{0,18})", re.ASCII)
 
 
 def whole_number(text: str) -> int:
-    """Parse a whole number, 0 or more; the library checks its range."""
+    """Parse a whole number of 0 or more; the library checks its range."""
     if not (text.isascii() and text.isdecimal()):
         raise ArgumentError("{text!r} is not a whole number; give 0 or more", text=text)
     if len(text) > 1000:
@@ -69,7 +71,7 @@ def seconds(text: str) -> float:
 
 
 def library(function: str) -> Callable[..., Any]:
-    """Return a function of the library that is imported when it is called, to keep `remat --help` fast."""
+    """Return a wrapper that imports a function of the library at its first call, to keep `remat --help` fast."""
     return lambda *text: resolve_name(f"remat_algos.{function}")(*text)
 
 
@@ -113,7 +115,7 @@ def limit(text: str) -> Budget:
 
 
 def limits(text: str) -> dict[str, Budget]:
-    """Parse memory budgets separated by commas; return them by their texts."""
+    """Parse memory budgets separated by commas; return {text: budget}."""
     budgets = {word: limit(word) for word in comma_separated(text)}
     if not budgets:
         raise ArgumentError("{text!r} has no size; write bytes, 4GiB or 50%", text=text)
@@ -131,7 +133,7 @@ def solvers(text: str) -> list[str]:
 
 
 def option(text: str) -> tuple[str, Any]:
-    """Parse NAME=VALUE of a solver's option; the solver checks both."""
+    """Parse NAME=VALUE, an option of a solver; the solver checks name and value."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ArgumentError("{text!r} has no value; write NAME=VALUE", text=text)
@@ -156,7 +158,7 @@ def region(text: str) -> tuple[str, tuple[str, str]]:
 
 
 def steps(text: str) -> tuple[str, str]:
-    """Parse a range of steps A:B; an omitted end is "", the end of the schedule."""
+    """Parse a range of steps A:B; an omitted limit is ""."""
     match = STEPS.fullmatch(text)
     if match is None:
         raise ArgumentError("{text!r} is not a range of steps; give a first step and an end, such as 0:100", text=text)
@@ -164,7 +166,7 @@ def steps(text: str) -> tuple[str, str]:
 
 
 def picture(path: str) -> str:
-    """Check the file of a picture, or "-" for text on standard output; return it."""
+    """Check and return the path of a picture; "-" means text on standard output."""
     from remat_algos.plot.picture_file import picture_format
 
     if path == TEXT:
@@ -174,7 +176,7 @@ def picture(path: str) -> str:
 
 
 def writable(path: str) -> str:
-    """Check, before the work starts, that a file can be written at a path; return the path."""
+    """Check before the work starts that a path can be written; return the path."""
     file = Path(path)
     folder = (file.resolve() if file.is_symlink() else file).parent
     if file.is_dir():
@@ -182,7 +184,8 @@ def writable(path: str) -> str:
     if file.exists() and not os.access(file, os.W_OK):
         raise ArgumentError("{path!p} cannot be written to; choose another file", path=path)
     if file.exists() and not file.is_file():
-        return path  # pipe or device
+        # A pipe or a device.
+        return path
     if not folder.is_dir():
         raise ArgumentError("{path!p}: there is no folder {folder!w}; create it first", path=path, folder=folder)
     if not os.access(folder, os.W_OK):
@@ -322,7 +325,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "steps": ("A:B", steps, ""),
     "plot": ("FILE", picture, "draw a picture: FILE.png, .svg or .pdf, or - for text on standard output"),
 }
-"""Options by name: metavar, parser (bool: a flag), help, and optional keyword arguments for argparse."""
+"""key: option; value: metavar, parser (bool for a flag), help, and optional keyword arguments for argparse"""
 
 SETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "limits": ("budget (if several limits are given, all apply)", ("budget", "overhead", "device")),
@@ -337,7 +340,7 @@ SETS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("inference", "factor", "parameter_gradients", "loss", "encode", "element_bits"),
     ),
 }
-"""Groups of options: title in --help, and members."""
+"""key: group of options; value: its title in --help and its members"""
 
 
 def add(parser: argparse._ActionsContainer, *options: str, **helps: str) -> None:
@@ -363,7 +366,8 @@ def _add(group: argparse._ActionsContainer, name: str, helps: Mapping[str, str])
     settings = {"flags": (f"--{name.replace('_', '-')}",), "help": helps.get(name, text), **(more[0] if more else {})}
     flags = settings.pop("flags")
     settings |= {"action": "store_true"} if parser is bool else {"metavar": metavar or None, "type": parser}
-    if flags != (name,):  # positional arguments have no dest
+    # argparse accepts no `dest` for positional arguments.
+    if flags != (name,):
         settings["dest"] = name
     group.add_argument(*flags, **settings)
 
@@ -395,7 +399,7 @@ def _listing(title: str, entries: Iterable[Registered], flag: str) -> str:
 
 
 def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
-    """Return the budget; RematError without one, if a number lacks its %, or for an unknown unit of --overhead."""
+    """Return the budget. Raise RematError if there is none, a number lacks its %, or --overhead has an unknown unit."""
     from remat_algos.bounds.memory import least_peak_bound
     from remat_algos.schedule.emission import baseline_peak
 
@@ -411,7 +415,7 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
             between=between,
         )
     size, largest = (memory or "").strip(), int(graph.node_memory.max(initial=0))
-    # A number of bytes far below those of one node is probably a percentage.
+    # A number far below the bytes of one node probably means a percentage.
     if size.isdecimal() and int(size) <= 100 and int(size) * 10 <= largest:
         raise RematError(
             "--budget {size} is {size:byte}, but one node alone has {largest!b}; did you mean {size}%?",
@@ -438,7 +442,7 @@ def overhead_of(arguments: argparse.Namespace) -> str | None:
 
 
 def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link | None:
-    """Return the link, or the default, with the limit of host bytes; None without a link."""
+    """Return the link of the command or the default, with the limit on host bytes; None without a link."""
     from remat_algos.cost.devices import get_link
 
     link = default if arguments.link is None else arguments.link
@@ -463,7 +467,7 @@ def constraints_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Co
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of the named solver; TypeError for an unknown option, or one that `solve` itself has."""
+    """Return the options of the named solver; raise TypeError for unknown options and parameters of `solve`."""
     from remat_algos.solvers.registry import get_solver
 
     options = dict(arguments.options)
@@ -476,13 +480,13 @@ def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def used_options(arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
-    """Return those of the named options that do not have their default value."""
+    """Return the options in `names` that differ from their defaults."""
     options = [each for each in arguments.actions if each.dest in names]
     return [each.option_strings[0] for each in options if getattr(arguments, each.dest) != each.default]
 
 
 def refuse_used(arguments: argparse.Namespace, names: Iterable[str], template: str, **fields: Any) -> None:
-    """Raise RematError if one of the named options is used; the template's `{option}` is the first one."""
+    """Raise RematError if an option in `names` is used; `{option}` in the template is the first of them."""
     if used := used_options(arguments, names):
         raise RematError(template, option=used[0], **fields)
 
@@ -496,7 +500,7 @@ def check_solved(arguments: argparse.Namespace, plan: str) -> None:
 
 @contextlib.contextmanager
 def searching(arguments: argparse.Namespace, *, keeps: bool = True) -> Iterator[dict[str, Any]]:
-    """Yield the options of a search, with remaining time and a progress line; errors name the graph, or -O."""
+    """Yield the options of a search, with the remaining time and a progress line; errors name the graph file or -O."""
     own = {name: getattr(arguments, name) for name in OF_SEARCH if name in arguments}
     remedy = "; leave out --inference" if getattr(arguments, "inference", False) else ""
     with progress_line(keeps=keeps) as progress, _options(arguments), naming(getattr(arguments, "graph", ""), remedy):
@@ -513,7 +517,7 @@ def search_clock(arguments: argparse.Namespace) -> Iterator[Clock]:
 
 @contextlib.contextmanager
 def naming(file: str, remedy: str = "") -> Iterator[None]:
-    """Prefix errors about a graph with its file, unless they are about an option."""
+    """Prefix errors about a graph with its file, except errors about an option."""
     try:
         yield
     except GraphError as error:
@@ -524,7 +528,7 @@ def naming(file: str, remedy: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def _options(arguments: argparse.Namespace) -> Iterator[None]:
-    """Attribute errors of a solver that got options to -O."""
+    """Mark errors of a solver as errors of -O if it has options."""
     try:
         yield
     except (ArgumentError, ArgumentTypeError) as error:
@@ -537,7 +541,7 @@ def _options(arguments: argparse.Namespace) -> Iterator[None]:
 
 
 def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
-    """Return the chosen range of a schedule's `count` steps; None for all."""
+    """Return the range of --steps in a schedule of `count` steps; None for all steps."""
     if arguments.steps is None:
         return None
     from remat_algos.schedule.views import step_remedy
@@ -550,7 +554,7 @@ def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
 
 
 def owner_of_output(arguments: argparse.Namespace) -> str | None:
-    """Return the option that writes to standard output, if any; RematError for two of them, or files in conflict."""
+    """Return the option that writes to standard output, or None; raise RematError for two, or conflicting files."""
     plot, picture, output = (getattr(arguments, name, None) for name in ("plot", "picture", "output"))
     if picture is not None and plot is None:
         raise RematError("--picture {picture} needs --plot; give a file, or - for text", picture=picture)

@@ -1,7 +1,7 @@
 """Graphs with attributes on nodes and edges, as in GraphML and DOT; attributes have the names of table columns.
 
-A node has the attributes of its first value. Each other value is a drawn node of its own, with the attribute
-`value_of`.
+A node also carries the attributes of its first value. Every further value is a separate node of the file, whose
+attribute `value_of` names the node that computes it.
 """
 
 import json
@@ -44,9 +44,9 @@ NODE_ATTRIBUTES: Known = {
     "memory": tuple(name for name in NODE_COLUMNS["memory"] if name != "size"),
     **{"value": (), "value_of": (), "saved": ()},
 }
-"""Node attributes in files of drawn graphs."""
+"""Node attributes of GraphML and DOT, where `size` means the size in a drawing."""
 DATA_ATTRIBUTES: Known = {**NODE_ATTRIBUTES, "memory": NODE_COLUMNS["memory"]}
-"""Node attributes of networkx, where `size` can mean bytes."""
+"""Node attributes of networkx JSON, where `size` can mean bytes."""
 EDGE_ATTRIBUTES: Known = {"saved": ()}
 GRAPH_ATTRIBUTES: Known = {"compute_unit": (), "compute_scale": (), "derivation": ()}
 
@@ -55,7 +55,7 @@ Texts = dict[str, str]
 
 @dataclass(slots=True)
 class Drawing:
-    """Nodes by id and edges (u, v), each with attributes, in the order of the file; and attributes of the graph."""
+    """Nodes by id and edges (u, v), in the order of the file, with their attributes; attributes of the graph."""
 
     nodes: dict[str, Record] = field(default_factory=dict)
     edges: list[tuple[str, str, Record]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Drawing:
 
 
 def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool = True) -> Tables:
-    """Convert a drawing to rows; unknown attributes are ignored, with one notice. With `data`, `size` may be memory."""
+    """Convert a drawing to rows; one notice lists the ignored attributes. With `data`, `size` may mean bytes."""
     names = list(drawing.nodes)
     used = {name for record in drawing.nodes.values() for name in record}
     sized = any(means(name, "memory", NODE_ATTRIBUTES) for name in used)
@@ -74,7 +74,7 @@ def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool
     of_nodes = {name: column for name, column in OF_NODES.items() if name != "size" or attributes is DATA_ATTRIBUTES}
     present = {column for texts in records for column in texts}
     elsewhere = {"nodes": {name: column for name, column in of_nodes.items() if column not in present}}
-    # An edge from a node to its own value is no read.
+    # An edge from a node to its own value is not a read.
     ends = [(u, v) for u, v, _ in drawing.edges if nodes.get(v, {}).get("value_of") != u]
     records = [record for u, v, record in drawing.edges if nodes.get(v, {}).get("value_of") != u]
     edge_texts = reader.texts(
@@ -98,7 +98,7 @@ def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool
 
 
 def means(name: str, column: str, attributes: Known = DATA_ATTRIBUTES) -> bool:
-    """True if a name, with or without a unit, means a column."""
+    """Return True if a name, with or without a unit, stands for the column."""
     try:
         meaning = meaning_of(name, aliases(attributes))
     except ValueError:  # unknown unit
@@ -107,7 +107,7 @@ def means(name: str, column: str, attributes: Known = DATA_ATTRIBUTES) -> bool:
 
 
 class _AttributeReader:
-    """Reads attributes as texts by column; collects the units of costs, and unknown attributes."""
+    """Reader of attributes: texts by column. It collects the units of costs and the unknown attributes."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -146,7 +146,7 @@ class _AttributeReader:
 
 
 def _separated(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
-    """Separate rows of nodes from rows of values, for nodes whose own row cannot describe their values."""
+    """Split into rows of nodes and rows of values; values have rows if the row of their node cannot describe them."""
     extra: dict[str, list[Texts]] = {}
     for key, texts in nodes.items():
         if texts.get("value_of"):
@@ -161,7 +161,7 @@ def _separated(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
         if key in extra or row.get("value") or row.get("saved"):
             first = {column: row.pop(column) for column in (*VALUE_CELLS, "saved") if column in texts}
             values += [{"node": key, "name": row.get("value", ""), **first}, *extra.pop(key, ())]
-    # Values of unknown nodes: the reader reports them.
+    # Keep values of unknown nodes, so that the reader reports them.
     values += [value for orphans in extra.values() for value in orphans]
     for value in values:
         if "memory" in value:
@@ -185,7 +185,7 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
 
 
 def drawing_of(tables: Tables) -> Drawing:
-    """Convert rows to a drawing; a view has an edge from its base, an extra value from its node."""
+    """Convert rows to a drawing. A view gets an edge from its base, an extra value an edge from its node."""
     records = records_of(tables, (tables.compute_scale or 1) if scale_shows(tables) else 1)
     values: dict[str, list[Record]] = {}
     for record in records.values:
@@ -213,7 +213,7 @@ def drawing_of(tables: Tables) -> Drawing:
 
 
 def _attributes(record: Record, attributes: Known) -> Record:
-    """Return the nonempty attributes of a record, in the order of the documentation."""
+    """Return the nonempty attributes of a record, in the order of `attributes`."""
     return {name: record[name] for name in attributes if name != "name" and record.get(name, "") != ""}
 
 

@@ -21,14 +21,14 @@ REFUSED = {
     "alignment": "all buffers share one: set the largest (alignment=N of pack, or --alignment N) and remove the column",
     "gaps": "a buffer has its bytes from lower to upper: give each part its own row, or remove the column",
 }
-"""Columns of other tools that would change the problem and are not supported, with remedies."""
+"""key: unsupported column of other tools, which would change the problem; value: remedy"""
 MEANINGLESS = {"alignment": ("", "1"), "gaps": ("",)}
-"""Cells of these columns without effect."""
+"""key: unsupported column; value: cells that have no effect and are accepted"""
 
 
 @checked_arguments
 def read_buffers(path: str | os.PathLike[str]) -> Buffers:
-    """Read buffers: id, first step, first step after the last, bytes.
+    """Read buffers from a CSV file: id, first step, end step (exclusive) and bytes.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     Raises
     ------
     AllocationError
-        If the file is invalid, or has an alignment or gaps of single buffers.
+        If the file is invalid, or gives single buffers an alignment or gaps.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.Pa
     allocation : Allocation or SplitAllocation
     path : path
         CSV file with the columns id, lower, upper, size and offset, and arena if there are several. Buffers without
-        names are numbered. A buffer that is overwritten in place ends where the overwriting buffer begins.
+        names get numbers. A buffer that is overwritten in place ends where the overwriting buffer begins.
 
     Raises
     ------
@@ -128,13 +128,14 @@ def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.Pa
 
 @checked_arguments
 def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ...] | str | None]:
-    """Read a table for `find_overwrites` from a CSV file with the columns op and read, value and over, or all four.
+    """Read the in-place operations for `find_overwrites` from a CSV file.
 
     Parameters
     ----------
     path : path
-        In a row `op,read`, read is a position from 0 that the operation may overwrite, or `none`; several rows of an
-        operation are tried in their order. In a row `value,over` both are names of values.
+        CSV with the columns op and read, value and over, or all four. In a row `op,read`, read is the position (from 0)
+        of an input that the operation may overwrite, or `none`; several rows of an operation are tried in their
+        order. A row `value,over` contains two names of values: the first may overwrite the second.
 
     Returns
     -------
@@ -186,7 +187,7 @@ def _in_place(cells: ColumnTable) -> dict[str, int | tuple[int, ...] | str | Non
 
 
 def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequence[int]:
-    """Parse whole numbers from 0 to below 2**53; in an optional column empty cells and -1 are -1."""
+    """Parse whole numbers from 0 to 2**53 - 1; in an optional column, empty cells count as -1, and -1 is allowed."""
     numbers = []
     for row, text in enumerate(table.texts(column)):
         if optional and text in ("", "-1"):

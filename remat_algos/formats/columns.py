@@ -1,4 +1,4 @@
-"""Tables of texts with named columns: meanings of names, cells as numbers, and errors with their location."""
+"""Tables of texts with named columns: the meaning of column names, numbers in cells, errors with a location."""
 
 import contextlib
 import re
@@ -14,7 +14,7 @@ SIZES = frozenset(("memory", "memory_bytes", "workspace", "grad_memory", "grad_w
 COSTS = frozenset(("compute", "grad_compute"))
 
 SIZE_UNITS = {"b": "", "byte": "", "bytes": ""} | {f"{x}{i}b": f"{x}{i}b" for x in "kmgtpe" for i in ("", "i")}
-"""Units of sizes that `parse_bytes` reads, in lower case."""
+"""Units of sizes in lower case, mapped to units that `parse_bytes` reads."""
 _WORK_UNITS = {
     f"{prefix.lower()}{word}": f"{prefix}{unit}"
     for prefix in ("", *"kMGTPE")
@@ -37,7 +37,7 @@ _BRACKETS = re.compile(r"(.*?)[\s_-]*[(\[]\s*(?:in\s+)?([^()\[\]]+?)\s*[)\]]", r
 
 
 class Meaning(NamedTuple):
-    """A column, and the unit in its name or ""."""
+    """A column, and the unit that its name contains, or ""."""
 
     column: str
     unit: str = ""
@@ -49,7 +49,7 @@ def plain(name: str) -> str:
 
 
 def split_unit(name: str) -> tuple[str, str, bool]:
-    """Split a name such as "Peak Memory (MB)" or "time_ms" into (plain name, unit, is the unit in brackets)."""
+    """Split a name such as "Memory (MB)" or "time_ms" into (plain name, unit, True if the unit is in brackets)."""
     bracketed = _BRACKETS.fullmatch(name.strip())
     if bracketed is not None:
         return plain(bracketed[1]), bracketed[2], True
@@ -58,15 +58,15 @@ def split_unit(name: str) -> tuple[str, str, bool]:
 
 
 def _spellings(name: str) -> list[str]:
-    """Return a name, and if it ends in a known unit the name without it."""
+    """Return a name and, if it ends in a known unit, also the name without this unit."""
     base, unit, _ = split_unit(name)
     return [name, base] if unit.lower() in SIZE_UNITS or unit.lower() in COST_UNITS else [name]
 
 
 def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
-    """Return the meaning of a name, where `column_of` maps plain names to columns; None if it is unknown.
+    """Return the meaning of a name, or None if it is unknown; `column_of` maps plain names to columns.
 
-    A cost may have any unit ("Time [us]", "GFLOPs"). ValueError for a size with a unit in brackets that is not a unit
+    A cost may have any unit ("Time [us]", "GFLOPs"). Raise ValueError for a size whose unit in brackets is not a unit
     of bytes.
     """
     word = plain(name)
@@ -80,7 +80,8 @@ def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
         if bracketed:
             raise ArgumentError("{unit!r} is not a unit of bytes; write bytes, KB, MB, GB, KiB, MiB or GiB", unit=unit)
     if column in COSTS and (bracketed or spelled in COST_UNITS):
-        prefixed = f"{spelled}{base}" if base in ("flops", "macs") else spelled  # FLOPs (G)
+        # "FLOPs (G)" means GFLOPs.
+        prefixed = f"{spelled}{base}" if base in ("flops", "macs") else spelled
         return Meaning(column, COST_UNITS.get(prefixed) or COST_UNITS.get(spelled) or unit)
     if word.endswith("flops") and word in COST_UNITS and "flops" in column_of:
         return Meaning(column_of["flops"], COST_UNITS[word])
@@ -88,12 +89,12 @@ def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
 
 
 def with_unit(text: str, unit: str) -> str:
-    """Append the unit of a column to a size, unless the size has its own unit, is empty, or is -1."""
+    """Append the unit of a column to a size, unless the size has its own unit, is empty or is -1."""
     return f"{text} {unit}" if unit and (text[-1:].isdigit() or text[-1:] == ".") and text[0] != "-" else text
 
 
 def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> str:
-    """Return the common unit of all costs and of the graph (`named`); GraphError if there are several units."""
+    """Return the common unit of all costs and of the graph (`named`); raise GraphError for different units."""
     pairs = {(meaning.column, meaning.unit) for meaning in meanings if meaning.column in COSTS}
     units = sorted({unit for _, unit in pairs if unit} | ({named} if named else set()))
     bare = {column for column, unit in pairs if not unit and not named}
@@ -118,25 +119,25 @@ FLAGS = {
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
-# Ambiguous: a decimal, or thousands with a separator.
+# Ambiguous numbers: a decimal, or thousands with a separator.
 _THOUSANDS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}(?![\d.,eE])")
 
 SYNONYMS = {
     **dict.fromkeys(("nbytes", "footprint", "bytesize"), "memory"),
     **dict.fromkeys(("duration", "latency", "runtime", "elapsed", "macs"), "compute"),
 }
-"""Words that suggest a column but are not accepted as its name."""
+"""key: word that suggests a column but is not accepted as its name; value: column"""
 
 Known = Mapping[str, tuple[str, ...]]
-"""Aliases of each column."""
+"""key: column; value: its other names"""
 
 
 @dataclass(slots=True, eq=False)
 class ColumnTable:
-    """Cells of rows, by column, without surrounding white space; empty cells are "".
+    """The cells of each column, one per row, without surrounding white space; empty cells are "".
 
-    Messages name the line of a row in the file, or without `lines` its `noun` and name. `header` has the names of the
-    columns in the file, `units` the units in these names.
+    Messages give the line of a row in the file or, without `lines`, its `noun` and name. `header` contains the column
+    names in the file, and `units` the units in these names.
     """
 
     source: str
@@ -164,7 +165,7 @@ class ColumnTable:
         return column in self.columns
 
     def line(self, row: int) -> int:
-        """Return the line of a row; 0 if it has none."""
+        """Return the line number of a row in the file; 0 without lines."""
         return self.lines[row] if self.lines is not None else 0
 
     def fail(self, row: int, template: str, **fields: Any) -> NoReturn:
@@ -174,15 +175,15 @@ class ColumnTable:
         raise fault(self.source, template, where=f"{self.noun} {ends or quoted(self._name(row))}", **fields)
 
     def texts(self, column: str) -> list[str]:
-        """Return the cells of a column; "" for each row if the column is missing."""
+        """Return the cells of a column; all are "" if the column is missing."""
         return self.columns.get(column) or [""] * len(self)
 
     def flags(self, column: str) -> list[bool | None]:
-        """Parse a column of flags, written as digits or words; None for empty cells."""
+        """Parse a column of flags (0, 1 or words); empty cells become None."""
         return self._looked_up(column, FLAGS, "write 0 or 1")
 
     def marks(self) -> list[int]:
-        """Parse the column of marks, keep and recompute, to numbers."""
+        """Parse the column of marks, "keep" and "recompute", to their numbers."""
         return self._looked_up("mark", MARKS, "write keep, recompute or nothing")
 
     def numbers(self, column: str, default: Any = None) -> list[Any]:
@@ -214,14 +215,16 @@ class ColumnTable:
             texts = [with_unit(text, self.units[column]) for text in texts]
         joined = "".join(texts)
         try:
-            if "_" in joined or not joined.isascii():  # int() accepts more
+            # int() would accept underscores and other digits.
+            if "_" in joined or not joined.isascii():
                 raise ValueError
             return [int(text) if text else default for text in texts]
-        except ValueError:  # there are decimals or units
+        # Some cells have decimals or units: parse each.
+        except ValueError:
             return [self._number(row, column, text, default, read) for row, text in enumerate(texts)]
 
     def _check_thousands(self, column: str, texts: Sequence[str]) -> None:
-        """Raise GraphError for 1.024 and 1,024 in a table with decimal commas: they may mean 1024 or about 1."""
+        """Raise GraphError for 1.024 or 1,024 in a table with decimal commas: both may mean 1024, or about 1."""
         for row, text in enumerate(texts):
             if _THOUSANDS.match(text):
                 self.fail(
@@ -248,12 +251,12 @@ class ColumnTable:
 
 
 def aliases(known: Known) -> dict[str, str]:
-    """Map every name of a column to the column."""
+    """Map every column name and alias to its column."""
     return {alias: column for column, others in known.items() for alias in (column, *others)}
 
 
 def fault(source: str, template: str, line: int = 0, where: str = "", **fields: Any) -> GraphError:
-    """Return a GraphError about a file, with the line or other location."""
+    """Return a GraphError about a file; its message contains the line or another location."""
     if line:
         return GraphError("{source!p}, line {line}: " + template, source=source, line=line, **fields)
     if where:
@@ -263,7 +266,7 @@ def fault(source: str, template: str, line: int = 0, where: str = "", **fields: 
 
 @contextlib.contextmanager
 def faults_as(kind: type[RematError]) -> Iterator[None]:
-    """Convert GraphErrors of readers to errors of another class."""
+    """Convert each GraphError to an error of the class `kind`."""
     try:
         yield
     except GraphError as error:
@@ -277,7 +280,7 @@ def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> No
 
 
 def meanings(source: str, names: Iterable[str], known: Known, what: str, **place: Any) -> dict[str, Meaning | None]:
-    """Return the meaning of each name, None if unknown; `place` is the location for a GraphError."""
+    """Return the meaning of each name, or None if it is unknown; `place` is the location for a GraphError."""
     column_of = aliases(known)
     by_name: dict[str, Meaning | None] = {}
     for name in names:
@@ -298,9 +301,9 @@ def check_unknown(
     line: int = 0,
     where: str = "",
 ) -> None:
-    """Raise GraphError for an unknown name that belongs `elsewhere` (owner -> plain name -> column) or is misspelt.
+    """Raise GraphError for an unknown name that is misspelt or belongs `elsewhere` (owner -> plain name -> column).
 
-    A name counts as misspelt if its edit distance to a missing column is at most two, or one if the name has at most
+    A name counts as misspelt if its edit distance to a missing column is at most 2, or at most 1 for a name of up to
     five letters.
     """
     for name in unknown:
@@ -323,13 +326,13 @@ def check_unknown(
 
 
 def _near(word: str, name: str) -> bool:
-    """True if a word looks like a misspelt name, or is a synonym of it."""
+    """Return True if a word is probably a misspelt name, or is a synonym of the name."""
     allowed = 2 if min(len(name), len(word)) > 5 else 1 if len(name) > 3 else 0
     return SYNONYMS.get(word.lower()) == name or 0 < _distance(word, name, allowed) <= allowed
 
 
 def _distance(a: str, b: str, limit: int) -> int:
-    """Edit distance of two words, including swaps of neighbouring letters; exact only up to `limit`."""
+    """Return the edit distance of two words, with swaps of adjacent letters; exact only up to `limit`."""
     if abs(len(a) - len(b)) > limit:
         return limit + 1
     before, row = [0] * (len(b) + 1), list(range(len(b) + 1))

@@ -1,4 +1,4 @@
-"""Graphs as tables: X.nodes.csv, X.edges.csv and, for several values per node, X.values.csv (docs/formats.md)."""
+"""Graphs as CSV tables: X.nodes.csv, X.edges.csv and, if nodes have several values, X.values.csv (docs/formats.md)."""
 
 import csv
 import io
@@ -22,7 +22,7 @@ from remat_algos.ir.tables import Tables
 
 _QUOTED = re.compile(r'"[^"]*"')
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?[,;\t ]*(?=\r?\n)', re.IGNORECASE)
-# Spreadsheets interpret such a cell as a formula, unless an apostrophe precedes it.
+# Spreadsheets interpret a cell that begins so as a formula, unless an apostrophe precedes it.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
@@ -37,7 +37,7 @@ def parse(nodes: tuple[str, str], edges: ColumnTable, values: tuple[str, str] | 
 
 
 def parse_edges(text: str, source: str) -> Tables:
-    """Parse a table of edges without other tables; sizes and costs are 1."""
+    """Parse a table of edges that has no other tables; sizes and costs are 1."""
     edges = read_edges(text, source)
     pairs = list(zip(edges.texts("src"), edges.texts("dst"), strict=True))
     for row, pair in enumerate(pairs):
@@ -47,7 +47,7 @@ def parse_edges(text: str, source: str) -> Tables:
 
 
 def read_edges(text: str, source: str) -> ColumnTable:
-    """Parse a table of edges; GraphError without columns for both ends."""
+    """Parse a table of edges; raise GraphError if the source or the target column is missing."""
     return read_table(text, source, EDGE_COLUMNS, ("src", "dst"), {"the table of nodes (--nodes FILE)": OF_NODES})
 
 
@@ -58,9 +58,9 @@ def read_table(
     required: Sequence[str] = (),
     elsewhere: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ColumnTable:
-    """Parse a CSV text with a header; unknown columns are ignored with one notice.
+    """Parse a CSV text with a header; one notice lists the ignored columns.
 
-    GraphError if a required column is missing (an id can replace a name), or a column belongs `elsewhere`.
+    Raise GraphError if a required column is missing (an id can replace a name), or a column belongs `elsewhere`.
     """
     text, mark = without_separator_line(text)
     mark = mark or separator(text)
@@ -101,7 +101,7 @@ def read_table(
 
 
 def without_separator_line(text: str) -> tuple[str, str]:
-    """Blank Excel's first line `sep=X`; return (text, X), or (text, "") if there is no such line."""
+    """Replace Excel's first line `sep=X` by an empty line; return (text, X), or (text, "") without such a line."""
     match = _SEPARATOR_LINE.match(text)
     return (text[match.end() :], match[1]) if match is not None else (text, "")
 
@@ -113,7 +113,7 @@ def separator(text: str) -> str:
 
 
 def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]]:
-    """Return the nonempty rows, and the line on which each ends."""
+    """Return the nonempty rows, and the number of the line on which each ends."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     rows, lines = [], []
     try:
@@ -129,7 +129,7 @@ def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]
 
 
 def dump(tables: Tables) -> dict[str, str]:
-    """Return the texts of the tables, without empty columns; "values" only if a node has several or named values."""
+    """Return {table: text} without empty columns. "values" is present only if a node has several or named values."""
     records = records_of(tables, tables.compute_scale or 1)
     texts = {
         "nodes": _text(records.nodes, ["name", "memory", "compute"]),

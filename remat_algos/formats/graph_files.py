@@ -1,4 +1,4 @@
-"""Reading and writing graph files; formats are recognized by content, and tables consist of several files."""
+"""Read and write graph files. Formats are recognized by content; a graph in tables consists of several files."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from remat_algos.zoo.network import Network
 
 KINDS = ("nodes", "edges", "values")
-FILES_NAMED = 2  # names per note
+# Maximum number of names in a note.
+FILES_NAMED = 2
 TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-TABLES = ".nodes.csv"  # selects tables for writing
+# The extension that selects tables for writing.
+TABLES = ".nodes.csv"
 TABLE = GraphFormat("table", csv_tables.parse_edges)
 
 
@@ -44,7 +46,7 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause garbage collection: for a million rows it takes half of the time and frees nothing."""
+    """Pause garbage collection: for a million rows it would take half of the time and free nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -72,18 +74,18 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     Returns
     -------
     ComputationGraph
-        A value without a size counts as 1 byte, a node without a cost as 1.
+        A value without a size has 1 byte, a node without a cost has cost 1.
 
     Warns
     -----
     GraphWarning
-        If only some values or nodes have a size or cost, or if no value has a size but the file has unknown columns,
-        keys or attributes.
+        If only some values have a size, if only some nodes have a cost, or if no value has a size but the file contains
+        unknown columns, keys or attributes.
 
     Raises
     ------
     GraphError
-        If the file cannot be read as a graph; the message has file, line, node and remedy.
+        If the file cannot be read as a graph; the message gives file, line, node and remedy.
 
     Examples
     --------
@@ -102,7 +104,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
 
 
 class _Note(NamedTuple):
-    """A clause about missing sizes or costs; `doubtful` if other nodes have them, or the file has unknown columns."""
+    """A clause about missing sizes or costs. `doubtful`: other nodes have them, or the file has unknown columns."""
 
     text: str
     doubtful: bool = False
@@ -111,7 +113,7 @@ class _Note(NamedTuple):
 def read_with_notes(
     path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None
 ) -> tuple[ComputationGraph, list[str]]:
-    """Read a graph like `read_graph`; also return a clause for each kind of number that the file lacks."""
+    """Read a graph like `read_graph`; also return a clause about missing sizes and one about missing costs, if any."""
     graph, notes = _noted(path, nodes)
     return graph, [note.text for note in notes]
 
@@ -140,18 +142,19 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
 
 
 def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> Network | None:
-    """Build the model that a text names; None if the text is a path."""
+    """Build the model that a text names; return None if the text is a file path."""
     if not (isinstance(path, str) and is_reference(path)):
         return None
     if nodes is not None:
         raise GraphError("{path} has its own sizes; leave out the table of nodes {nodes!p}", path=path, nodes=nodes)
-    from remat_algos.zoo.registry import build  # slow: imports all layers
+    # Imported late, because this loads all layers.
+    from remat_algos.zoo.registry import build
 
     return build(path)
 
 
 def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:
-    """Split a path from the lengths of dimensions after it: `model.onnx?batch=8&tokens=128`."""
+    """Split `model.onnx?batch=8&tokens=128` into the path and the lengths of dimensions."""
     name, mark, query = os.fspath(path).partition("?")
     if not mark or os.path.lexists(path) or not os.path.lexists(name):
         return Path(path), {}
@@ -186,7 +189,7 @@ def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[Computa
 
 
 def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | ComputationGraph:
-    """Call the reader of a format, which may be a user's, and check its result."""
+    """Call the reader of a format, and check its result, because users can register readers."""
     try:
         result = form.read(content, source)
     except GraphError as error:
@@ -216,7 +219,7 @@ def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: s
     n = graph.n_nodes
     notes: list[_Note] = []
     unsized = len(tables.unsized) == n
-    # Ignored columns may have been meant as sizes.
+    # The user may have intended the ignored columns as sizes.
     other = listed(list(dict.fromkeys(tables.ignored)), 4)
     for noun, missing, whole, each, giver in (
         ("size", tables.unsized, "every value counts as 1 byte", "1 byte", form.size_from),
@@ -243,7 +246,7 @@ def _some(names: Sequence[str], total: int | None = None) -> str:
 
 
 def _format_of(text: str, file: Path) -> GraphFormat:
-    """Return the format of a text; the file's name decides only if several formats are possible."""
+    """Return the format of a text; the file name decides only if several formats are possible."""
     forms, ending = [form for form in graph_formats() if not form.binary], _ending(file)
     for form in forms:
         if claims(form, text, ending):
@@ -269,7 +272,7 @@ def _ending(file: Path) -> str:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line with content, without a comment."""
+    """Return the first line that is not empty or a comment, without a comment at its end."""
     match = re.search(r"^[^\S\n]*([^\s#][^#\n]*)", csv_tables.without_separator_line(text)[0], re.MULTILINE)
     return match[1].rstrip() if match else ""
 
@@ -279,21 +282,22 @@ def _header(line: str) -> set[str]:
 
 
 def _names_edges(line: str) -> bool:
-    """True if a line is the header of a table of edges: its words include columns for source and target."""
+    """Return True if a line is the header of a table of edges: it names a source column and a target column."""
     columns = aliases(EDGE_COLUMNS)
     return {"src", "dst"} <= {columns.get(word) for word in _header(line)}
 
 
 def _stem(file: Path) -> tuple[str, str | None]:
-    """Split X.kind.csv into X and kind; the kind is None for X.csv and any other name."""
+    """Split X.kind.csv into X and kind (nodes, edges or values); the kind is None for X.csv and other names."""
     match = re.fullmatch(r"(.*?)(?:\.(nodes|edges|values))?\.[ct]sv(?:\.gz)?", file.name, re.DOTALL)
     return (match[1], match[2]) if match else (file.name.removesuffix(".gz"), None)
 
 
 def _sibling_tables(file: Path) -> dict[str, Path]:
-    """Return the tables of the graph to which a table belongs, compressed or not; X.csv is a table of nodes."""
+    """Return {kind: file} of the graph that contains a table, compressed or not; X.csv is a table of nodes."""
     stem, kind = _stem(file)
-    own = file.name[len(stem) + (len(kind) + 1 if kind is not None else 0) :]  # such as ".tsv.gz"
+    # The extension after the kind, such as ".tsv.gz".
+    own = file.name[len(stem) + (len(kind) + 1 if kind is not None else 0) :]
     endings = list(dict.fromkeys([own if own in TABLE_ENDINGS else ".csv", *TABLE_ENDINGS]))
     tables = {}
     for name in KINDS:
@@ -305,7 +309,7 @@ def _sibling_tables(file: Path) -> dict[str, Path]:
 
 
 def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Return the files that may be opened to read a graph."""
+    """Return the files that reading a graph may open."""
     if isinstance(path, str) and is_reference(path):
         return []
     files = [_split(path)[0], *([Path(nodes)] if nodes is not None else [])]
@@ -316,7 +320,7 @@ def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
 
 
 def _table(text: str, file: Path) -> Tables:
-    """Read the graph to which a table belongs, or the graph of a single table of edges."""
+    """Read the graph that a table is part of; a table of edges may be the only one."""
     kind, tables = _stem(file)[1], _sibling_tables(file)
     names_edges = _names_edges(_first_line(text))
     if kind is None and (names_edges or not tables["edges"].exists()):
@@ -382,7 +386,7 @@ def _names() -> list[str]:
 
 
 LETTERS_READ = 2**16
-"""Number of bytes that are inspected to recognize a file."""
+"""Maximum number of bytes inspected to recognize a file."""
 
 PICKLED = tuple(bytes([0x80, version]) for version in range(2, 6))
 TORCH_MAGIC = b"\x8a\nl\xfc\x9cF\xf9"
@@ -404,7 +408,7 @@ IN_ARCHIVES = {"data.pkl": CHECKPOINT, "model.weights.h5": KERAS, "workbook.xml"
 BEGINNINGS = {
     rb"\x89HDF\r\n\x1a\n": KERAS,
     rb'(?s)\s*\{.*"class_name"\s*:\s*"(Functional|Sequential|Model)"': KERAS,
-    # A SavedModel starts with its version and a meta graph, a GraphDef with a node, which starts with its name.
+    # A SavedModel begins with its version and a meta graph. A GraphDef begins with a node, and a node with its name.
     rb"\x08\x01\x12[\x80-\xff]{1,5}[\x00-\x7f]\x0a": TENSORFLOW,
     rb"(?s)\x0a.{1,3}?\x0a(?=.*(Const|Placeholder))": TENSORFLOW,
     rb"(?s).*(Self (CPU|CUDA|XPU|device)( time)?( %| total|:)|\n *Name\b[^\n]*# of Calls)": PROFILE,
@@ -412,7 +416,7 @@ BEGINNINGS = {
 
 
 def what_it_is(path: Path) -> str | None:
-    """Describe a file that could not be read as a graph, and how to import it; None if its kind is unknown."""
+    """Describe a file that is not a graph file, and how to import it; return None if its kind is unknown."""
     try:
         if path.is_dir():
             return TENSORFLOW if (path / "saved_model.pb").exists() else None
@@ -431,7 +435,7 @@ def what_it_is(path: Path) -> str | None:
 
 @checked_arguments
 def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
-    """Write a graph as JSON, npz, GraphML, DOT or tables, or only its edges.
+    """Write a graph as JSON, npz, GraphML, DOT or tables; or write only its edges.
 
     Parameters
     ----------
@@ -458,12 +462,13 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
     write_all({file: data for file, data in contents.items() if data is not None})
     for file, data in contents.items():
-        if data is None:  # table of an older graph
+        # This graph needs no such table: remove the one of an older graph.
+        if data is None:
             file.unlink(missing_ok=True)
 
 
 def files_written(path: str | os.PathLike[str]) -> list[Path]:
-    """Return the files that writing to a path creates or removes; GraphError if its ending is unknown."""
+    """Return the files that writing to a path creates or removes; raise GraphError for an unknown extension."""
     file = Path(path)
     if file.name.endswith(TABLES):
         stem = file.name.removesuffix(TABLES)
@@ -476,7 +481,7 @@ def files_written(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
-    """Return the content of each file; None for an empty table."""
+    """Return the contents of each file, or None for an empty table."""
     form = _writer(file)
     if form is not None and form.write is not None:
         content = form.write(graph)
@@ -516,6 +521,6 @@ def _beyond_edges(graph: ComputationGraph, form: GraphFormat) -> list[str]:
 
 
 def _writer(file: Path) -> GraphFormat | None:
-    """Return the format that writes files with this ending; None for tables and unknown endings."""
+    """Return the format that writes files with this extension; None for tables and unknown extensions."""
     forms = (form for form in graph_formats() if form.write is not None)
     return next((form for form in forms if file.suffix.lower() in form.endings), None)

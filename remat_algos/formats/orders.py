@@ -1,4 +1,4 @@
-"""Files with execution orders (plans, lists, actions or matrices, recognized by content), and mirror counts."""
+"""Read execution orders (plans, lists, actions or matrices, recognized by content) and mirror counts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COUNT_COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 COUNT_FORMS = "a table with the columns node and count, or a JSON object of names and counts"
 MAX_REPEATS = 2**31 - 1
 Row = tuple[int, str, Any]
-"""(line in the file or 0, node, its count)."""
+"""(line in the file or 0, node, mirror count of the node)."""
 
 
 @checked_arguments
@@ -55,8 +55,8 @@ def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) ->
     Raises
     ------
     GraphError
-        If the file is neither; if a node is unknown, is a gradient or is listed twice; if a count is not a whole number
-        of 0 or more; or if it is above 0 for a node that must run only once or is marked "keep".
+        If the file has neither format; if a node is unknown, is a gradient or is listed twice; if a count is not a
+        whole number of 0 or more; or if a node that must run only once or is marked "keep" has a count above 0.
 
     References
     ----------
@@ -119,7 +119,7 @@ def _counts(graph: ComputationGraph, source: str, rows: Iterable[Row]) -> Int64:
 
 
 def _count(source: str, line: int, name: str, value: Any) -> int:
-    """Parse a count, which is text in a table and a number in JSON."""
+    """Parse a count, which is a text in a table or a number in JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
     whole = digits.isascii() and digits.isdecimal() and isinstance(value, str | int)
@@ -132,10 +132,11 @@ def _count(source: str, line: int, name: str, value: Any) -> int:
     return int(digits)
 
 
-ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # magic of npz files, and of empty ones
+# First bytes of npz files and of empty npz files.
+ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 COMPUTE, OTHERS = "compute ", ("free", "store", "load")
 Other = tuple[str, int, str]
-"""(action other than `compute`, number of steps before it, name of its value)."""
+"""(free, store or load; number of steps before it; name of its value)."""
 _JSON = re.compile(r'\s*(\{\s*(["}]|$)|\[\s*(["[\]{\d-]|true|false|null|$))')  # a node may be called [CLS]
 FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file with the matrices R and S"
 EMPTY = "the file is empty; give {forms!w}"
@@ -143,11 +144,11 @@ EMPTY = "the file is empty; give {forms!w}"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """The order in a file, before it is checked against a graph.
+    """The order in a file, not yet checked against a graph.
 
-    Exactly one form is present: `steps` are names or ids of nodes; `lines` are names, actions and comments, which only
-    the graph can distinguish, because a node may be called `compute x`; `computed` and `saved` are the matrices R and
-    S, bool[t, n], where stage t computes node v, or has its value from stage t - 1.
+    Exactly one form is present. `steps` are names or ids of nodes. `lines` are names, actions and comments; only the
+    graph can distinguish them, because a node may be called `compute x`. `computed` and `saved` are the matrices R and
+    S, bool[t, n]: stage t computes node v, or has its value from stage t - 1.
     """
 
     source: str
@@ -162,7 +163,7 @@ class Order:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Order:
-        """Read a file; PlanError if it has no order."""
+        """Read a file; raise PlanError if it contains no order."""
         source = Path(path).name
         with faults_as(PlanError):
             data = read_bytes(path)
@@ -172,7 +173,7 @@ class Order:
             return _json(text, source) if _JSON.match(text) else _lines(text, source)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
-        """Differentiate a graph as recorded in the plan; unchanged without a record, or if it has gradients."""
+        """Differentiate a graph as the plan records; return it unchanged without a record, or if it has gradients."""
         if self.derivation is None or graph.is_training:
             return graph
         try:
@@ -181,7 +182,7 @@ class Order:
             raise extended(error, "{source!p}: ", source=self.source) from error
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
-        """Convert to a schedule; ScheduleError for unknown names, early frees and loads without a store."""
+        """Convert to a schedule; raise ScheduleError for unknown names, early frees and loads without a store."""
         if self.computed is not None:
             return self._of_stages(graph, self.computed)
         steps, others = self._of_lines({*graph.node_names()}) if self.lines else (self.steps, None)
@@ -198,7 +199,7 @@ class Order:
 
     @faults_as(PlanError)
     def _of_lines(self, node_names: Collection[str]) -> tuple[list[str], list[Other] | None]:
-        """Split lines into names of nodes and actions other than `compute`; None if there are no such actions."""
+        """Split lines into node names and actions other than `compute`; the latter are None if no line is one."""
         lines = [line for line in self.lines if line in node_names or not line.startswith("#")]
         if not lines:
             raise fault(self.source, EMPTY, forms=FORMS)
@@ -209,7 +210,8 @@ class Order:
             other = "{wrong!r} is not an action; lines of an action list begin with {some!w}"
             raise fault(self.source, other, wrong=wrong, some=listed([COMPUTE.strip(), *OTHERS]))
         if not actions or all(line in node_names for line in lines):
-            if len(lines) == 1 and lines[0] not in node_names:  # one line of names
+            # One line can contain all names.
+            if len(lines) == 1 and lines[0] not in node_names:
                 lines = [name.strip() for name in lines[0].split("," if "," in lines[0] else None)]
             return lines, None
         steps, others = list[str](), list[Other]()
@@ -260,7 +262,7 @@ class Order:
                 raise self._fault(gone, int(broken[0]), reader, **names)
 
     def _as_written(self, simulation: Simulation, others: Sequence[Other]) -> Schedule:
-        """Return the schedule with each value live until its `free` line; ScheduleError for impossible actions."""
+        """Return the schedule that frees each value at its `free` line; raise ScheduleError for invalid actions."""
         graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
         stored = {*simulation.schedule.stores[:, 1].tolist()}
         for step, x in simulation.schedule.loads.tolist():
@@ -292,7 +294,7 @@ class Order:
         return Schedule(order, simulation.schedule.loads, rows, _placed(simulation, ends))  # type: ignore[arg-type]
 
     def _freed(self, simulation: Simulation, live: dict[int, list[int]], step: int, name: str) -> int:
-        """Return the instance that a line frees, and remove it from `live`."""
+        """Remove the instance that a line frees from `live`, and return it."""
         graph, order = simulation.graph, simulation.schedule.order
         try:
             value = graph.value_id(name)
@@ -319,7 +321,7 @@ class Order:
 
 
 def _placed(simulation: Simulation, ends: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the rows of stores that are not at their default steps; `ends` has the ends of all instances."""
+    """Return the rows of stores that are not at their default steps; `ends` are the ends of all instances."""
     lives, rows = simulation.lifetimes, list[tuple[int, int]]()
     first = set(np.unique(lives.value, return_index=True)[1].tolist())
     made_at = lives.made_at.tolist()
@@ -356,10 +358,10 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     Raises
     ------
     PlanError
-        If the file has none of these forms, or the recorded options of `differentiate` do not fit the graph.
+        If the file has none of these forms, or the options of `differentiate` in the plan do not fit the graph.
     ScheduleError
-        If the order has an unknown node, frees a value that is read later, frees or stores a value that is not live, or
-        loads a value that is not stored.
+        If the order contains an unknown node, frees a value before its last read, frees or stores a value that is not
+        live, or loads a value that is not stored.
 
     Examples
     --------
@@ -377,7 +379,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
 
 
 def _node(graph: ComputationGraph, node: str | int) -> int:
-    """Return the node with a name, or else with an id; GraphError for an unknown name, -1 for an unknown id."""
+    """Return the node with this name, or else this id; -1 for an unknown id. Raise GraphError for unknown names."""
     if isinstance(node, str):
         try:
             return graph.node_id(node)

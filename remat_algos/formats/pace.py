@@ -1,4 +1,4 @@
-"""Files of the PACE treewidth challenges: graphs (`.gr`) and tree decompositions (`.td`); their ids start at 1."""
+"""Files of the PACE treewidth challenges: graphs (`.gr`) and tree decompositions (`.td`). Ids in files start at 1."""
 
 import os
 from pathlib import Path
@@ -16,8 +16,8 @@ from remat_algos.structure.elimination import UndirectedGraph
 def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
     """Read an undirected graph: a header `p tw VERTICES EDGES`, then a line `u v` per edge.
 
-    Lines that begin with `c` are comments. Loops and duplicate edges, which PACE allows and counts in the header, are
-    dropped.
+    Lines that begin with `c` are comments. PACE allows loops and duplicate edges and counts them in the header; they
+    are dropped.
 
     Parameters
     ----------
@@ -78,11 +78,11 @@ def write_gr(graph: UndirectedGraph, path: str | os.PathLike[str]) -> None:
 
 @checked_arguments
 def read_td(path: str | os.PathLike[str]) -> TreeDecomposition:
-    """Read a tree decomposition; its bag 1 becomes the root, bag 0.
+    """Read a tree decomposition; bag 1 of the file becomes bag 0, the root.
 
-    The header is `s td BAGS LARGEST VERTICES`, where LARGEST is the size of the largest bag. A line `b i v ...` follows
-    for each bag, in any order (no `v` for an empty bag), then a line `i j` for each edge of the tree. Lines that begin
-    with `c` are comments.
+    The header is `s td BAGS LARGEST VERTICES`, where LARGEST is the size of the largest bag. A line `b i v ...` per bag
+    follows, in any order (no `v` for an empty bag), then a line `i j` per edge of the tree. Lines that begin with `c`
+    are comments.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def write_td(decomposition: TreeDecomposition, path: str | os.PathLike[str], n_v
 
 
 def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
-    """Return a tree decomposition as the text of a `.td` file; GraphError if a bag contains an unknown vertex."""
+    """Return a tree decomposition as `.td` text; raise GraphError if a bag contains an unknown vertex."""
     decomposition.check_vertices(n_vertices)
     top = f"s td {decomposition.n_bags} {decomposition.width + 1} {n_vertices}"
     ends, words = decomposition.bag_indptr.tolist(), list(map(str, (decomposition.bag_indices + 1).tolist()))
@@ -185,7 +185,7 @@ def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
 
 
 def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[int, list[int]]:
-    """Parse a bag; return its number, and its vertices counted from 0."""
+    """Parse a bag; return its number, and its vertices numbered from 0."""
     ids = numbers(words[1:])
     if not ids:
         raise fault(source, "expected a bag `b NUMBER VERTICES`, found {found!r}", at, found=" ".join(words))

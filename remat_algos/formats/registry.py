@@ -1,4 +1,4 @@
-"""Registry of graph formats: the modules in `graphs`, those that need other libraries, and registered formats."""
+"""Registry of graph formats: the modules in `graphs`, formats that need other libraries, and registered formats."""
 
 import importlib
 import re
@@ -26,33 +26,33 @@ class GraphFormat:
     name : str
         Name in messages.
     read : callable
-        Function of the content (text, or bytes if `binary`) and the file name, for messages. It returns rows or a
-        graph; if `edges_only`, it must return rows.
+        Function of the content (text, or bytes if `binary`) and the file name, which messages contain. It returns rows
+        or a graph; if `edges_only`, it must return rows.
     write : callable, optional
-        Function from a graph to text or bytes; without it the format can only be read.
+        Function that converts a graph to text or bytes; without it the format can only be read.
     endings : tuple of str
         File name endings, in lower case. They select the format for writing, and for reading if the content matches
         several formats.
     begins : re.Pattern, optional
-        Pattern at the start of the content. Content without it is passed to `sniff` only if the file has one of the
-        endings.
+        Pattern that the start of the content must match. Other content is passed to `sniff` only if the file has one of
+        the endings.
     sniff : callable, optional
-        Function of the content and the file's ending, true if the content has this format. Without it `begins`
-        decides, and without both only the ending.
+        Function of the content and the ending of the file that returns True if the content has this format. Without it
+        `begins` decides; without both, only the ending.
     binary : bool
         Content is bytes instead of text.
     dims : bool
-        `read` also takes `dims`, a mapping with the lengths after the path: FILE?batch=8.
+        `read` also takes `dims`, a mapping of the dimension lengths that follow the path, as in FILE?batch=8.
     edges_only : bool
-        Files have no sizes and costs; a table of nodes can add them.
+        Files contain no sizes and costs; a table of nodes can add them.
     size_from, cost_from : str
-        Description of where a file has sizes and costs, for messages.
+        Descriptions of where a file contains sizes and costs, for messages.
 
     Raises
     ------
     ValueError
-        If `endings` is not a tuple of endings such as ".json", or `begins` is not a pattern for text, or for bytes if
-        `binary`.
+        If `endings` is not a tuple of endings such as ".json", or `begins` is not a pattern for text (for bytes if
+        `binary`).
     """
 
     name: str
@@ -83,7 +83,7 @@ class GraphFormat:
 
 
 def claims(form: GraphFormat, content: str | bytes, ending: str) -> bool:
-    """True if a format recognizes a file, by its content or else by its ending."""
+    """Return True if a format recognizes a file, by its content or else by its ending."""
     if form.begins is None and form.sniff is None:
         return ending in form.endings
     begins = form.begins is None or form.begins.match(content) is not None
@@ -96,7 +96,7 @@ def claims(form: GraphFormat, content: str | bytes, ending: str) -> bool:
 def register(form: GraphFormat) -> None:
     """Register a format for reading and writing graphs; it replaces a format of the same name.
 
-    If several formats recognize a content or ending, the newest is used; binary formats are tried first.
+    If several formats recognize a file, the newest is used; binary formats are tried first.
 
     Parameters
     ----------

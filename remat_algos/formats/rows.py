@@ -1,4 +1,4 @@
-"""Conversion between text tables of nodes, edges and values, and the rows of a graph (docs/formats.md)."""
+"""Convert between text tables of nodes, edges and values and the rows of a graph (docs/formats.md)."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -44,21 +44,21 @@ VALUE_COLUMNS: Known = {
     "saved": (),
 }
 OF_NODES = {alias: column for alias, column in aliases(NODE_COLUMNS).items() if column not in ("id", "name", "op")}
-"""Columns of nodes, by alias; in a table of edges or values they are errors, unless that has the same column."""
+"""key: alias; value: column of nodes. Such a column in a table of edges or values is an error, unless both have it."""
 VALUE_CELLS = ("memory", "output", "view_of", "grad_memory")
-"""Columns of nodes that describe the node's value; they must be empty if the table of values has rows for the node."""
+"""Columns of nodes that describe the value of a node; they must be empty if the table of values describes it."""
 SAME_ID = "two {noun}s have the id {key!r}; give each its own"
 SAME_NAME = "two {noun}s are called {name!r}; give each its own name"
 GRADIENT_COLUMNS = {"grad_needs_inputs", "grad_needs_output", "grad_memory", "grad_compute", "grad_workspace", "saved"}
 
 
 def rows_of(nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None = None) -> Tables:
-    """Convert tables to the rows of a graph; GraphError, with file and location, if they are contradictory."""
+    """Convert tables to the rows of a graph; raise GraphError with file and location for contradictory tables."""
     return _RowReader(nodes, edges, values).tables()
 
 
 class _RowReader:
-    """Joins the three tables by node ids."""
+    """Reader that joins the three tables by node ids."""
 
     def __init__(self, nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None) -> None:
         if not len(nodes):
@@ -66,9 +66,9 @@ class _RowReader:
         self.table = nodes
         self.nodes: dict[str, NodeRow] = {}
         self.residents: dict[str, ResidentRow] = {}
-        # Names that edges may use -> name of the node, value or resident.
+        # key: id or name that edges may use; value: name of the node, value or resident
         self.called: dict[str, str] = {}
-        # Node -> read or value -> is it saved.
+        # key: node; value: {name of a read or of its own value: True if it is saved}
         self.saved_flags: dict[str, dict[str, bool]] = {}
         self.unsized: list[str] = []
         self.uncosted: list[str] = []
@@ -140,7 +140,7 @@ class _RowReader:
             seen_names.add(name)
 
     def _node_rows(self, table: ColumnTable, names: list[str]) -> list[NodeRow]:
-        """Convert every row to a node; missing sizes and costs are 0 for a view, else 1."""
+        """Convert every row to a node. A missing size or cost is 0 for a view and 1 otherwise."""
         views = [view_of or None for view_of in table.texts("view_of")]
         defaults = [0 if view_of else 1 for view_of in views]
         self.memory = table.sizes("memory")
@@ -163,7 +163,7 @@ class _RowReader:
         ]
 
     def _note_assumed(self, nodes: ColumnTable, values: ColumnTable | None) -> None:
-        """Record the nodes without a cost, or with a value without a size; views need neither."""
+        """Record the nodes without a cost and the nodes with a value of unknown size; views need neither."""
         listed: set[str] = set()
         unsized: set[str] = set()
         if values is not None:
@@ -180,7 +180,7 @@ class _RowReader:
 
     def _resident(self, row: int, name: str, role: str) -> ResidentRow:
         role = "input" if role == "1" else role.lower()
-        # Checked here because the graph's own check does not know the line.
+        # Check the role here: the check of the graph does not know the line.
         if role not in ROLES:
             wrong = "resident is {role!r}; write {roles!l}, or nothing for a node"
             self.table.fail(row, wrong, role=role, roles=list(ROLES))
@@ -217,7 +217,7 @@ class _RowReader:
                 self._call_value(table, row, ids[row], f"{key}:{k}" if k else name, name)
 
     def _call_value(self, table: ColumnTable, row: int, own_id: str, rule: str, name: str) -> None:
-        """Let edges refer to a value by id, name and position; ids and names of nodes take precedence."""
+        """Let edges refer to a value by id, name or position; ids and names of nodes take precedence."""
         if own_id:
             if own_id in self.called:
                 table.fail(row, SAME_ID, noun=table.noun, key=own_id)
@@ -226,7 +226,7 @@ class _RowReader:
         self.called.setdefault(rule, name)
 
     def _check_left_empty(self, row: int, key: str, values: ColumnTable) -> None:
-        """Raise GraphError for a node's cell that its rows in the table of values also have."""
+        """Raise GraphError if a node has rows in the table of values and also fills one of `VALUE_CELLS`."""
         for column in VALUE_CELLS:
             if column in self.table and self.table.columns[column][row]:
                 twice = "node {key!r} has rows in {values!w}; leave its {column} empty here"
@@ -253,14 +253,14 @@ class _RowReader:
         table.fail(row, "{dst!r} is a value; edges lead to nodes; reverse the edge or remove it", dst=dst)
 
     def _resolve(self) -> None:
-        """Replace ids of forward nodes and of views' bases by names."""
+        """Replace the ids in `gradient_of` and `view_of` by names."""
         for node in self.nodes.values():
             node.gradient_of = node.gradient_of and self.called.get(node.gradient_of, node.gradient_of)
             for value in node.values:
                 value.view_of = value.view_of and self.called.get(value.view_of, value.view_of)
 
     def _saved(self, node: NodeRow, inputs: bool, output: bool) -> list[str]:
-        """Return the reads of a gradient: each read and value by its own flag, or else by the flags of the node."""
+        """Return the values that a gradient reads, selected by their own flags or else by the flags of the node."""
         saved_flags = self.saved_flags.get(node.name, {})
         own = [node.value_name(k) for k in range(len(node.values))]
         return [
@@ -275,10 +275,10 @@ def _true(table: ColumnTable, column: str) -> list[bool]:
 
 MARK_WORDS = ("", "keep", "recompute")
 POWERS = [10**k for k in range(1, MAX_PLACES + 1)]
-"""Scales of compute that decimal costs imply."""
+"""Compute scales for costs with 1, 2, ... decimals."""
 
 Record = dict[str, Any]
-"""Text or number by column; "" means empty."""
+"""key: column; value: text or number, "" if empty"""
 
 
 def tables_from(graph: ComputationGraph) -> Tables:
@@ -337,7 +337,7 @@ def _resident_rows(graph: ComputationGraph) -> list[ResidentRow]:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records of nodes (including residents and views), of edges, and of values of nodes with several or named ones."""
+    """Records of nodes (with residents and views), of edges, and of values of nodes with several or named ones."""
 
     nodes: list[Record]
     edges: list[Record]
@@ -386,7 +386,7 @@ def _node(node: NodeRow, backward: str, listed: bool, scale: int) -> Record:
 
 
 def scale_shows(tables: Tables) -> bool:
-    """True if a reader can infer the scale of compute from the decimals of the written costs."""
+    """Return True if a reader can infer the compute scale from the decimals of the costs."""
     costs = (cost for node in tables.nodes for cost in (node.compute, node.grad_compute) if cost != -1)
     return tables.compute_scale in (None, 1) or (
         tables.compute_scale in POWERS and any(cost % POWERS[0] for cost in costs)

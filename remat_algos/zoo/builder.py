@@ -1,4 +1,4 @@
-"""`Builder`, which collects the operations of a network."""
+"""`Builder`: collects the operations of a network and builds its graph."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ NO_GRADIENT = -1
 WHOLE = (int, np.integer)
 
 Size = int | tuple[int, ...]
-"""One length for all axes of an image, or one per axis."""
+"""One number for all spatial axes, or one per axis."""
 
 
 class ExtraValue(NamedTuple):
-    """A value of an operation after its first one; `name` is appended to the name of the node.
+    """A second or later value of an operation; its name is the name of the node followed by `name`.
 
-    With `gradient` it has a gradient of its own, like the parts of a split; otherwise only the gradient of its node
-    reads it. An `effect`, an output of shape (0,), represents a change of a resident.
+    With `gradient` it has its own gradient, like the parts of a split; otherwise only the gradient of its node reads
+    it. An `effect` is an output of shape (0,), which represents a change of a resident.
     """
 
     name: str
@@ -47,7 +47,7 @@ class ExtraValue(NamedTuple):
 
 
 class Builder:
-    """Collects operations; `network` builds the graph."""
+    """Collector of operations; `network` builds their graph."""
 
     @checked_arguments
     def __init__(self, model: str, settings: Settings) -> None:
@@ -57,13 +57,15 @@ class Builder:
         self._several = settings.several_values
         self._scope: list[str] = []
         self._block: list[str] = [""]
-        self._counts: dict[str, int] = {}  # uses of each name
-        self._used: set[str] = set()  # names of residents and values
+        # key: name; value: number of its uses
+        self._counts: dict[str, int] = {}
+        # Names of residents and values.
+        self._used: set[str] = set()
         self.layers: list[Layer] = []
         self.parameter_shapes: dict[str, Shape] = {}
         self._views: dict[str, str] = {}
         self._value_names: dict[int, str] = {}
-        self._names_of: list[str] = []  # by value
+        self._names_of: list[str] = []
         self._memory: list[int] = []
         self._grad_memory: list[int] = []
         self._effects: list[int] = []
@@ -84,7 +86,7 @@ class Builder:
 
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
-        """Name operations inside NAME.x; they become one node if `granularity` is "layer"."""
+        """Prefix the names of operations inside by NAME.; with `granularity="layer"` they become one node."""
         with self.scope(name):
             self._block.append(".".join(self._scope))
             try:
@@ -94,7 +96,7 @@ class Builder:
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Name operations inside NAME.x."""
+        """Prefix the names of operations inside by NAME."""
         self._scope.append(name)
         try:
             yield
@@ -102,7 +104,7 @@ class Builder:
             self._scope.pop()
 
     def named(self, name: str) -> str:
-        """Return a unique full name: `name` inside the current scopes, with a number if it is already used."""
+        """Return a unique full name: the current scopes and `name`, with a number if it is already used."""
         return self._unique(".".join((*self._scope, name)))
 
     def _unique(self, full: str) -> str:
@@ -111,7 +113,7 @@ class Builder:
         return self._unique(f"{full}_{times + 1}") if times else full
 
     def _claim(self, name: str) -> str:
-        """Reserve a full name chosen by a caller, possibly from `named`."""
+        """Reserve a full name that a caller chose, perhaps with `named`."""
         if name in self._used:
             raise self.fault("the name {name} is already used; choose another one, or read that tensor", name=name)
         self._counts[name] = 1
@@ -120,7 +122,7 @@ class Builder:
     # ---------------------------------------------------------------- residents and views
 
     def input(self, name: str, shape: Shape, dtype: str | None = None) -> Tensor:
-        """Add an input: a resident that the user provides."""
+        """Add an input: a resident that the caller of the model provides."""
         return self._resident(self.named(name), shape, dtype or self.settings.dtype, "input")
 
     def parameter(self, name: str, shape: Shape) -> Tensor:
@@ -130,7 +132,7 @@ class Builder:
         return parameter
 
     def state(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
-        """Add a state: a resident that is kept between training steps; `name` is a full name."""
+        """Add a state: a resident that persists between training steps; `name` is a full name."""
         return self._resident(self._claim(name), shape, dtype, "state")
 
     def _resident(self, name: str, shape: Shape, dtype: str, role: str) -> Tensor:
@@ -141,7 +143,7 @@ class Builder:
         return Tensor(-len(self._residents), shape, dtype)
 
     def view(self, x: Tensor, *shape: int, name: str = "view") -> Tensor:
-        """Return a view (another shape, a part, or repetition along lengths of 1): it has no node and no bytes."""
+        """Return a view: another shape, a part, or a broadcast along axes of length 1. It has no node and no bytes."""
         full = self.named(name)
         more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
         if min(shape, default=1) < 1 or (more and not broadcasts(x.shape, shape)):
@@ -180,14 +182,14 @@ class Builder:
         dtype: str | None = None,
         **attributes: Any,
     ) -> list[Tensor]:
-        """Add an operation of kind `op` (`ra.ir.operation_kinds`); return its first value, then the extra ones.
+        """Add an operation of kind `op` (`ra.ir.operation_kinds`); return its first value, then its extra values.
 
-        `reads` are values and residents in argument order, and `saves` the reads that the gradient needs, by default
+        `reads` are values and residents in argument order. `saves` are the values that the gradient reads, by default
         those of the kind. Values in `extra` without a gradient are omitted if `counting` is "paper". The cost in FLOPs
-        is 2 `macs` + `flops` + the kind's FLOPs per element times `elements`; `bytes_moved` is by default the bytes of
-        all reads and values. Workspaces are bytes, or a text such as "4MiB". A node with `once` is never recomputed.
-        The first value has a gradient if `gradient` is true and it is floating-point. `attributes` are those of the
-        `Layer`.
+        is 2 `macs` + `flops` + `elements` times the FLOPs per element of the kind. `bytes_moved` is by default the
+        bytes of all reads and values. Workspaces are bytes, or a text such as "4MiB". A node with `once` is never
+        recomputed. The first value has a gradient if `gradient` is true and its dtype is floating-point. `attributes`
+        are passed to the `Layer`.
         """
         name = name or self.named(op.lower())
         kind = operation_kind(op)
@@ -227,7 +229,7 @@ class Builder:
         return values
 
     def _amount(self, name: str, what: str, entry: Any, read: Reading) -> int:
-        """Parse an amount: bytes, rounded up, or a whole number."""
+        """Parse an amount: bytes, which are rounded up, or a whole number."""
         if type(entry) is int:
             return entry
         try:
@@ -324,7 +326,7 @@ class Builder:
             )
 
     def _axis(self, name: str, x: Tensor, axis: int) -> int:
-        """Return an axis counted from the first."""
+        """Return the axis as a number of 0 or more."""
         rank = len(x.shape)
         if axis not in range(-rank, rank):
             raise self.fault(
@@ -354,7 +356,7 @@ class Builder:
         return len(x.shape) - 2
 
     def _each(self, name: str, what: str, size: Size, rank: int) -> Shape:
-        """Return a size for each of `rank` axes."""
+        """Return the size of each of `rank` axes."""
         sizes = size if isinstance(size, tuple) else (size,) * rank
         if len(sizes) != rank or not all(isinstance(n, WHOLE) for n in sizes):
             raise self.fault(
@@ -425,9 +427,9 @@ class Builder:
     def _grad_compute(self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int]) -> Int64:
         """Return the costs of gradients; -1 means the default rule of `differentiate`.
 
-        With occupancy, the gradient of a product is two products with the same FLOPs, padded to tiles according to the
-        size of its operands. The gradient of a weight is not padded: it sums over the batch, and libraries split such
-        sums if there are few tiles.
+        With `cost="occupancy"`, the gradient of a matrix product is two products with the same FLOPs, each padded to
+        tiles of the size of its operand. The gradient of a weight is not padded: it is a sum over the batch, and
+        libraries split such sums if there are few tiles.
         """
         if self.settings.cost != "occupancy":
             return np.full(len(ops), -1, np.int64)
@@ -438,7 +440,7 @@ class Builder:
         return np.where([layer.macs > 0 for layer in self.layers], first + second, -1)
 
     def _update_cost(self, op: str, size: int, bytes_moved: int) -> int:
-        """Return the cost of a parameter's update, or of one of its element-wise steps."""
+        """Return the cost of updating a parameter, or of one element-wise step of the update."""
         elements = size // element_bytes(self.settings.dtype)
         optimizer = optimizer_of(op)
         flops = optimizer.flops if optimizer is not None else 1
@@ -454,11 +456,11 @@ class Builder:
 
 
 def _operand_size(layer: Layer, place: int) -> int:
-    """Number of elements of an operand of a product; 0 for a resident, and for other layers."""
+    """Return the number of elements of an operand of a product; 0 for a resident, and for other layers."""
     operands = [prod(x.shape) if x.value >= 0 else 0 for x in layer.arguments] if layer.macs else []
     return operands[place] if place < len(operands) else 0
 
 
 def broadcasts(shape: Shape, to: Shape) -> bool:
-    """True if a shape broadcasts to another: its trailing lengths are equal or 1."""
+    """Return True if a shape broadcasts to another: its trailing lengths are equal or 1."""
     return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape[::-1], to[::-1], strict=False))

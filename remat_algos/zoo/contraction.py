@@ -18,17 +18,16 @@ from remat_algos.kernels.lifetimes import instance_lifetimes
 def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
     """Contract each block of a forward graph to one node, so that blocks are kept or recomputed as a whole.
 
-    `block[v]` is the name of node v's block, or "" if the node stays single. Consecutive nodes of a block become one
-    node with the block's name; if a block has several such groups, they become `b`, `b#2`, and so on. The values of the
-    new node are the block's outputs and the values read outside of it, with their old names, and one value
-    `BLOCK:inner` with the bytes of all other values that gradients read. All other bytes become workspace. So the bytes
-    that are live between forward and backward part stay the same, and the peak without rematerialization does not
-    decrease.
+    `block[v]` is the name of the block of node v, or "" if the node stays single. Consecutive nodes of a block become
+    one node with the name of the block; several such groups of a block become `b`, `b#2`, and so on. The new node has
+    the outputs of the block and the values read outside of it, with their old names, and one value `BLOCK:inner` with
+    the bytes of all other values that gradients read. All other bytes become workspace. So the bytes that are live
+    between forward and backward part stay the same, and the peak without rematerialization does not decrease.
 
-    A `once` node stays single: if it reads no value, like a dropout mask, it moves before its block; otherwise it
-    splits the block. A block that reads no value with a gradient is split where gradients begin, because otherwise it
-    would have none. A gradient costs `factor` times the compute of its block. If any node of a block has a
-    `grad_compute`, the gradients of its other nodes count twice their compute.
+    A `once` node stays single. If it reads no value, like a dropout mask, it moves before its block; otherwise it
+    splits the block. A block that reads no value with a gradient is split before its first node with a gradient,
+    because otherwise it would have no gradient at all. A gradient costs `factor` times the compute of its block. If
+    some node of a block has a `grad_compute`, the gradient of each other node costs twice the compute of that node.
     """
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part; contract its forward graph, then differentiate")
@@ -71,7 +70,7 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
 
 
 def able(graph: ComputationGraph, rules: Backward) -> Bool:
-    """bool[n]: True for a node that can have a gradient: it reads a parameter, or a value that has a gradient."""
+    """bool[n]: True for a node that can have a gradient: it reads a parameter or a value with a gradient."""
     flags = np.zeros(graph.n_nodes, bool)
     flags[row_of(graph.read_indptr)[(rules.grad_memory >= 0)[graph.read_indices]]] = True
     if graph.resident is not None:
@@ -82,19 +81,26 @@ def able(graph: ComputationGraph, rules: Backward) -> Bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Contraction:
-    """Blocks of nodes and fates of values; "old" ids are of the original graph, "new" ids of the contracted graph.
+    """Map from nodes and values of the original graph ("old" ids) to those of the contracted graph ("new" ids).
 
-    Of the old values that do not stay values, those that gradients read become one inner value of their block.
+    An old value stays a value, becomes part of the inner value of its block (if gradients read it), or disappears.
     """
 
-    group: Int64  # [n] block of each old node
-    size: Int64  # [blocks] number of nodes
-    home: Int64  # [n_values] block of each old value
-    kept: Bool  # [n_values] it stays a value
-    inner: Int64  # [blocks] bytes of the inner value; -1 without one
-    origin: Int64  # [new values] its old value; -1 for an inner value
-    value_indptr: Int64  # [blocks + 1]
-    value: Int32  # [n_values] new value that contains it; -1 without one
+    # By old node: its block.
+    group: Int64
+    # By block: number of nodes.
+    size: Int64
+    # By old value: its block, and True if it stays a value.
+    home: Int64
+    kept: Bool
+    # By block: bytes of the inner value; -1 without an inner value.
+    inner: Int64
+    # By new value: its old value; -1 for an inner value.
+    origin: Int64
+    # Row pointers from blocks to new values.
+    value_indptr: Int64
+    # By old value: the new value that contains it; -1 if it disappears.
+    value: Int32
 
     @classmethod
     def of(cls, graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> _Contraction:
@@ -119,7 +125,7 @@ class _Contraction:
 
     @property
     def merged(self) -> Bool:
-        """bool[blocks]: True for a block of several nodes."""
+        """bool[n_blocks]: True for a block of several nodes."""
         return self.size > 1
 
     @property
@@ -128,18 +134,18 @@ class _Contraction:
         return ~self.merged[self.group]
 
     def sums(self, amounts: Int64 | Bool) -> Int64:
-        """int64[blocks]: sums of amounts over the nodes of each block."""
+        """int64[n_blocks]: sums of amounts over the nodes of each block."""
         total = np.zeros(self.size.size, np.int64)
         np.add.at(total, self.group, amounts)
         return total
 
     def of_values(self, old: Int64, inner: Int64) -> Int64:
-        """int64[new values]: `old` for values that stay, `inner` for the inner value of a block."""
+        """int64[n_new_values]: entry of `old` for a value that stays, of `inner` for the inner value of a block."""
         owner = row_of(self.value_indptr)
         return np.where(self.origin >= 0, old[self.origin], inner[owner])
 
     def rows(self, node: Int64, entry: Int32) -> tuple[Int64, Int32]:
-        """Group entries of nodes by block: (indptr, distinct entries in order of first appearance)."""
+        """Group entries of nodes by block; return (indptr, distinct entries in order of first appearance)."""
         row = self.group[node]
         _, first = np.unique((row << 32) + entry, return_index=True)
         first.sort()
@@ -160,7 +166,7 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
     begins[np.searchsorted(rest, _first_fed(graph, rules, np.where(moved, 0, run)))] = True
     run[rest] = np.cumsum(begins)
     next_run = np.append(run[rest], run.max() + 1)[np.searchsorted(rest, np.flatnonzero(moved))]
-    # Even for nodes that stay; one less for nodes that move before them.
+    # Sort key: even for nodes that stay in their run, and one less for `once` nodes that move before a run.
     place = 2 * run
     place[moved] = 2 * next_run - 1
     order = np.argsort(place, kind="stable")
@@ -170,7 +176,7 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
 
 
 def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
-    """int64[...]: node where gradients begin, for each run that reads no value with a gradient from outside."""
+    """Return the first node with a gradient of each run that reads no value with a gradient from outside."""
     reader = row_of(graph.read_indptr)
     has_gradient = rules.grad_memory[graph.read_indices] >= 0
     reader, source = reader[has_gradient], graph.producer[graph.read_indices[has_gradient]]
@@ -180,20 +186,20 @@ def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
 
 
 def _kept(graph: ComputationGraph, group: Int64, merged: Bool) -> Bool:
-    """bool[n_values]: True for a value that stays a value: of a single node, an output, or read outside its block."""
+    """bool[n_values]: True for a value that stays: an output, or of a single node, or read outside its block."""
     home, reader = group[graph.producer], group[row_of(graph.read_indptr)]
     kept = graph.output | ~merged[home]
     kept[graph.read_indices[home[graph.read_indices] != reader]] = True
     last = np.zeros(merged.size, np.int64)
     np.maximum.at(last, group, np.arange(graph.n_nodes))
-    # Every node needs a value: keep the first value of the block's last node.
+    # Every node needs a value. If a block would have none, keep the first value of its last node.
     without_value = ~np.isin(np.arange(merged.size), home[kept])
     kept[graph.value_indptr[last[without_value]]] = True
     return kept
 
 
 def _backward(graph: ComputationGraph, rules: Backward, blocks: _Contraction) -> Backward:
-    """Return the gradients of blocks; the workspace of gradients of merged blocks is added later."""
+    """Return the gradient rules of blocks; gradients of merged blocks get their workspace later."""
     saver = row_of(rules.saved_indptr)
     can = able(graph, rules)
     saves = (can | blocks.alone)[saver]
@@ -220,7 +226,7 @@ def _resident(graph: ComputationGraph, blocks: _Contraction) -> Resident | None:
 
 
 def _mark(graph: ComputationGraph, blocks: _Contraction) -> Int8 | None:
-    """Return the marks of blocks: a block has a mark if all its nodes have it."""
+    """Return the marks of blocks; a block has a mark if all its nodes have this mark."""
     if graph.mark is None:
         return None
     keep, recompute = (blocks.sums(graph.mark == mark) == blocks.size for mark in (KEEP, RECOMPUTE))
@@ -266,13 +272,13 @@ def _views(
 
 @dataclass(frozen=True, slots=True)
 class _UniqueNames:
-    """Used names, and the last number appended to each name."""
+    """The names in use, and the last number appended to each name."""
 
     used: set[str]
     numbers: dict[str, int] = field(default_factory=dict)
 
     def free(self, name: str, own: str = "") -> str:
-        """Return the name, or the next of name#2, name#3, ... if it is used other than by the value `own`."""
+        """Return the name if it is free or belongs to the value `own`, else the next free one of name#2, name#3, ..."""
         candidate = name
         while candidate in self.used and candidate != own:
             self.numbers[name] = self.numbers.get(name, 1) + 1
@@ -282,11 +288,11 @@ class _UniqueNames:
 
 
 def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) -> tuple[Int64, Int64]:
-    """int64[blocks] twice: workspace of each block and of its gradients, so that contraction does not lower the peak.
+    """Return the workspace of each block and of its gradient, such that contraction does not lower the peak.
 
-    The workspace is the peak while the block's nodes run, minus the bytes of the new node; 0 for a single node. Both
-    graphs are differentiated (every output with a gradient is a loss), with and without gradients of parameters, and
-    simulated in id order; the larger figure counts.
+    The workspace is the peak while the nodes of the block run, minus the bytes of the new node; 0 for a single node.
+    Both graphs are differentiated, with every output that has a gradient as a loss, and simulated in id order, with and
+    without gradients of parameters; the maximum counts.
     """
     span = _spans(group)
     home = np.full(coarse.n_nodes, -1)
@@ -296,7 +302,7 @@ def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) 
     learned = resident is not None and bool((resident.role == PARAMETER).any())
     for parameter_gradients in (False, True)[: 1 + learned]:
         nodes, blocks = (_IdOrderSteps.of(graph, parameter_gradients) for graph in (fine, coarse))
-        # Excludes single nodes inside the span of a block.
+        # False for single nodes inside the id range of a block.
         own = home[blocks.owner] == blocks.owner
         for scratch, backward in ((workspace, False), (grad_workspace, True)):
             inside = nodes.rise(coarse.n_nodes, span, nodes.backward == backward)
@@ -306,7 +312,7 @@ def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) 
 
 
 def _spans(group: Int64) -> Int64:
-    """int64[n]: the merged block whose range of ids contains the node; -1 for none."""
+    """int64[n]: the merged block whose range of ids contains the node; -1 without one."""
     node = np.arange(group.size)
     first = np.full(group.max() + 1, group.size)
     last = np.zeros(first.size, np.int64)
@@ -320,13 +326,16 @@ def _spans(group: Int64) -> Int64:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _IdOrderSteps:
-    """A differentiated graph simulated in id order; arrays have one entry per step."""
+    """Simulation of a differentiated graph in id order; each array has one entry per step."""
 
-    owner: Int64  # forward node of the step
+    # Forward node to which the step belongs.
+    owner: Int64
     backward: Bool
+    # True for the gradient of a loss.
     seed: Bool
-    live: Int64  # bytes during the step
-    before: Int64  # those also live before it
+    # Bytes live during the step, and bytes of them live before it.
+    live: Int64
+    before: Int64
 
     @classmethod
     def of(cls, graph: ComputationGraph, parameter_gradients: bool) -> _IdOrderSteps:
@@ -345,14 +354,14 @@ class _IdOrderSteps:
         return cls(owner[order], order >= graph.n_nodes, seed[order], live, before)
 
     def rise(self, n_blocks: int, home: Int64, part: Bool, counted: Bool | None = None) -> Int64:
-        """int64[blocks]: maximum live bytes over a block's steps, minus those before its first step; -1 without steps.
+        """int64[n_blocks]: maximum live bytes in steps of a block, minus those before its first step; -1 without steps.
 
-        `home`, int64[n], is the block of each forward node, or -1. Only steps in `part` count, for the maximum only
-        those that are also in `counted`.
+        `home`, int64[n], is the block of each forward node, or -1. Only steps in `part` count; the maximum is only
+        over those that are also in `counted`.
         """
         steps = np.flatnonzero(part & (home[self.owner] >= 0))
         highest, before = np.full((2, n_blocks), -1, np.int64)
-        # Written in reverse, so that the first step wins.
+        # Write in reverse order, so that the first step of each block is written last.
         before[home[self.owner[steps[::-1]]]] = self.before[steps[::-1]]
         if counted is not None:
             steps = steps[counted[steps]]

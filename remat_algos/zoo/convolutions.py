@@ -10,7 +10,7 @@ from remat_algos.zoo.network import Shape, Tensor
 
 
 class Convolutions(Builder):
-    """Layers on tensors of shape (batch, channels, *lengths); sizes are one number, or one per length."""
+    """Layers on tensors of shape (batch, channels, *lengths). A size is one number, or one number per length."""
 
     def convolution(
         self,
@@ -173,7 +173,7 @@ class Convolutions(Builder):
                     length=n + 2 * p,
                 )
             place = -(-room // s) if cover else room // s
-            # With `cover`, drop a last window that would begin in the padding.
+            # With `cover`, drop the last window if it would begin in the padding.
             places.append(place + 1 if not cover or place * s < n + p else place)
         return tuple(places)
 
@@ -197,5 +197,5 @@ class Convolutions(Builder):
         return [*weights, self.parameter(f"{name}.bias", (bias,))] if bias else weights
 
     def _layout(self, elements: int) -> int:
-        """Return the bytes of one image unfolded to a matrix, up to the limit."""
+        """Return the bytes of one image unfolded to a matrix, at most the workspace limit."""
         return min(tensor_bytes((elements,), self.settings.dtype), self.workspace_limit)

@@ -14,9 +14,9 @@ Expert = Callable[[Tensor, str], Tensor]
 
 
 class Layers(Convolutions, Products):
-    """Operations of a network: each method adds one or several operations and returns a `Tensor`.
+    """All operations of networks: each method adds one or several operations and returns a `Tensor`.
 
-    docs/layers.md describes each method. `name` is the operation's name inside the current scopes, with a number if it
+    docs/layers.md describes each method. The name of an operation is the current scopes and `name`, with a number if it
     is already used. Sizes, axes and shapes that do not match raise GraphError.
 
     Examples
@@ -116,7 +116,7 @@ class Layers(Convolutions, Products):
             return self.view(y, *x.shape), self._balance(probabilities, places)
 
     def _places(self, probabilities: Tensor, chosen: int) -> Tensor:
-        """Choose the experts of each row, and its position there; `once`, because a recomputation could differ."""
+        """Choose the experts of each row and its positions there; `once`, as a recomputation could differ."""
         return self.run(
             "Route",
             [probabilities],
@@ -129,7 +129,7 @@ class Layers(Convolutions, Products):
         )
 
     def _shares(self, probabilities: Tensor, places: Tensor) -> Tensor:
-        """Return the probabilities of the chosen experts; if there are several, normalized to the sum 1."""
+        """Return the probabilities of the chosen experts; several are normalized to the sum 1."""
         shares = self.run("Slice", [probabilities, places], places.shape, name=self.named("shares"), saves=[places])
         if places.shape[1] == 1:
             return shares
@@ -137,7 +137,7 @@ class Layers(Convolutions, Products):
         return self.pointwise("Divide", [shares, total], name="weights")
 
     def _dispatched(self, rows: Tensor, places: Tensor, experts: int, capacity: int) -> list[Tensor]:
-        """Copy the rows for each expert, with one node."""
+        """Copy the rows of each expert; one node makes all copies."""
         room = min(rows.shape[0], -(-prod(places.shape) * capacity // (100 * experts)))
         shape = (room, rows.shape[1])
         extra = [ExtraValue(str(k), shape, rows.dtype, gradient=True) for k in range(1, experts)]
@@ -146,7 +146,7 @@ class Layers(Convolutions, Products):
         )
 
     def _balance(self, probabilities: Tensor, places: Tensor) -> Tensor:
-        """Load balancing loss: sum over experts of share of rows times mean probability (fedus2022, equation 4)."""
+        """Add the load balancing loss: sum over experts of load times mean probability (fedus2022, equation 4)."""
         experts = probabilities.shape[1:]
         with self.scope("balance"):
             load = self.run(

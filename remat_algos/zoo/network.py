@@ -1,4 +1,4 @@
-"""`Network`: a graph, and a `Layer` per operation with shapes, reads and costs that the graph does not have."""
+"""`Network`: a graph, and a `Layer` per operation with the shapes, reads and costs that the graph does not store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 class Tensor(NamedTuple):
-    """A value (id 0 and up) or a resident (id -1 and down), in some shape."""
+    """A value (id >= 0) or a resident (id < 0), seen in some shape."""
 
     value: int
     shape: Shape
@@ -24,12 +24,12 @@ class Tensor(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """An operation of a network; `name` and `op` are those of its node before nodes are merged to blocks.
+    """An operation of a network; `name` and `op` are those of its node before blocks are merged.
 
-    `block` is "" for no block; `shapes` and `dtypes` are those of the computed values; `parameters` names the
-    parameters that it reads; `flops` counts two per multiply-add plus element-wise ones; `bytes_moved` counts each read
-    and written byte once, including parameters; `attributes` has kernel, stride and so on. `arguments` are the reads in
-    argument order, including repeats, in the shapes of their views.
+    `block` is "" for an operation without a block. `shapes` and `dtypes` are those of the computed values. `parameters`
+    are the names of the parameters that it reads. `flops` counts two per multiply-add, and element-wise operations.
+    `bytes_moved` counts each byte read or written once, including parameters. `attributes` contains kernel, stride and
+    so on. `arguments` are the reads in argument order, including repeats, in the shapes of their views.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Network:
     layers : tuple of Layer
         Layers in execution order.
     parameter_shapes : mapping of str to shape
-        Shape of each parameter; shared ones count once.
+        Shape of each parameter; a shared parameter appears once.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Network:
 
     @property
     def n_parameters(self) -> int:
-        """Number of elements of all parameters; shared ones count once."""
+        """Number of elements of all parameters; shared parameters count once."""
         return sum(int(np.prod(shape, dtype=np.int64)) for shape in self.parameter_shapes.values())
 
     @property

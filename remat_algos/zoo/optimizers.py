@@ -1,4 +1,4 @@
-"""Optimizers: their states and steps, and their updates as nodes after the gradients."""
+"""Optimizers: their states, and the nodes that update parameters after the gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATE = ROLES.index("state")
 
 
 class UpdateStep(NamedTuple):
-    """An operation of a parameter's update; reads and writes are names.
+    """An operation that is part of the update of a parameter; reads and writes are names.
 
     `p` is the parameter, `m` means `m(p)`, `m@new` means `m(p)@new`. A write to p creates no value.
     """
@@ -49,7 +49,7 @@ _UPDATE = UpdateStep("update", "Subtract", ("p", "step"), ("p",))
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """An optimizer: names of its states, each of the parameter's size, and the operations of its update."""
+    """An optimizer: the names of its states, which have the size of the parameter, and the operations of an update."""
 
     name: str
     op: str
@@ -97,7 +97,7 @@ OPTIMIZERS = {
         ),
     )
 }
-"""Optimizers by name."""
+"""key: name; value: optimizer"""
 
 
 def optimizer_of(op: str) -> Optimizer | None:
@@ -115,11 +115,11 @@ def with_optimizer(
     """Append the update of each parameter to a training graph, in the order in which gradients are finished.
 
     `update(p)` reads `grad(p)`, p and its optimizer states, which become residents (`m(p)`, `v(p)`), and changes p and
-    the states in place. A node that reads or changes a parameter or state in an update must run only once. Only the id
-    order ensures that a parameter is read before it changes. Updates are outputs instead of the gradients that they
-    read. With `primitive`, an update is one node per element-wise operation, each with a value of the parameter's size,
-    as without fusion. `cost` is a function of the operation's name, the bytes of the parameter and the bytes moved; by
-    default each node costs 1.
+    the states in place. A node of an update that reads or changes a parameter or state must run only once. Only the id
+    order ensures that a parameter is read before it changes. Updates become outputs, and the gradients that they read
+    no longer are. With `primitive`, an update has one node per element-wise operation, each with a value of the size of
+    the parameter, as without fusion. `cost` is a function of the name of the operation, the bytes of the parameter and
+    the bytes moved; by default each node costs 1.
     """
     if optimizer not in OPTIMIZERS:
         raise GraphError(
@@ -152,20 +152,21 @@ def with_optimizer(
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node of a parameter's update."""
+    """A node that is part of the update of a parameter."""
 
     name: str
     op: str
     reads: list[int]
     residents: list[int]
-    values: list[tuple[int, bool]]  # (bytes, is an effect)
+    # (bytes, True for an effect)
+    values: list[tuple[int, bool]]
     compute: int
     forward_of: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Updates:
-    """Parameters to update, in the order of their finished gradients."""
+    """Parameters to update, in the order in which their gradients are finished."""
 
     # (parameter, value of its gradient, forward node to which the gradient belongs)
     gradients: list[tuple[int, int, int]]
@@ -235,7 +236,7 @@ def _name(template: str, parameter: str) -> str:
 
 
 def _longer(indptr: Int64, counts: Sequence[int]) -> Int64:
-    """Extend row pointers by rows of these sizes."""
+    """Append rows of these sizes to row pointers."""
     return np.append(indptr, indptr[-1] + np.cumsum(counts, dtype=np.int64))
 
 

@@ -10,7 +10,7 @@ from remat_algos.zoo.network import Shape, Tensor
 
 
 class Pointwise(Builder):
-    """Element-wise layers, norms, and layers that copy elements."""
+    """Element-wise layers, layers that copy elements, and norms."""
 
     def pointwise(
         self,
@@ -286,13 +286,13 @@ class Pointwise(Builder):
         return self._step("Rsqrt", f"{full}.rstd", [mean])
 
     def _moving(self, full: str, state: Tensor, batch: Tensor) -> None:
-        """Update a running statistic by a share of its difference from the batch's."""
+        """Move a running statistic towards the statistic of the batch."""
         difference = self.run("Subtract", [batch, state], batch.shape, name=f"{full}.difference", gradient=False)
         share = self.run("Scale", [difference], batch.shape, name=f"{full}.share", gradient=False)
         self.run("Add", [share, state], (0,), name=full, gradient=False, once=True)
 
     def _step(self, op: str, full: str, reads: list[Tensor]) -> Tensor:
-        """Add an operation with one FLOP per element, even for a root."""
+        """Add an operation with one FLOP per element, even for a square root."""
         return self.run(op, reads, reads[0].shape, name=full, flops=prod(reads[0].shape), dtype=reads[0].dtype)
 
 

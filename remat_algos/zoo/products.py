@@ -117,7 +117,7 @@ class Products(Pointwise):
             return self._unfused(q, k, v, kv_heads, scores, mask, bias, dropout)
 
     def _scores(self, name: str, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int) -> Shape:
-        """Return the shape of the scores: (batch, heads, rows of q, rows of k)."""
+        """Return the shape of the attention scores: (batch, heads, length of q, length of k)."""
         if any(len(x.shape) != 3 for x in (q, k, v)) or q.shape[0] != k.shape[0]:
             raise self.fault(
                 "{name} reads shapes {q!w}, {k!w} and {v!w}; give (batch, length, width) with equal batches",
@@ -143,7 +143,7 @@ class Products(Pointwise):
     def _fused(
         self, q: Tensor, k: Tensor, v: Tensor, scores: Shape, mask: Tensor | None, bias: Tensor | None, name: str
     ) -> Tensor:
-        """Attention as one node."""
+        """Add attention as one node."""
         return self.run(
             "Attention",
             [x for x in (q, k, v, bias, mask) if x is not None],
@@ -169,7 +169,7 @@ class Products(Pointwise):
         bias: Tensor | None,
         dropout: bool,
     ) -> Tensor:
-        """Attention as separate operations; the scores are values."""
+        """Add attention as separate operations, with the scores as values."""
         batch, heads, rows, columns = scores
         size = q.shape[-1] // heads
         by_head = self.copy(q, batch, heads, rows, size, name="q")
@@ -209,6 +209,6 @@ class Products(Pointwise):
 
 
 def _shared(x: Tensor, y: Tensor) -> bool:
-    """True if x and y have equal numbers of heads, or several heads of x share a head of y."""
+    """Return True if x and y have equal numbers of heads, or several heads of x share a head of y."""
     heads, shared = x.shape[-3:-2], y.shape[-3:-2]
     return heads == shared or (len(x.shape) > 3 and heads[0] % shared[0] == 0)

@@ -11,7 +11,8 @@ from remat_algos.ir.arrays import Int64, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 
-LARGEST_AMOUNT = 100  # maximum random amount
+# Maximum of random sizes and costs.
+LARGEST_AMOUNT = 100
 
 
 @checked_arguments
@@ -25,7 +26,7 @@ def chain(n: int, memory: ArrayLike = 1, compute: ArrayLike = 1) -> ComputationG
 
 @checked_arguments
 def ladder(length: int, skip: bool = False) -> ComputationGraph:
-    """Build a chain with its backward part: L + 1 forward nodes, the loss, L + 1 backward nodes; sizes and costs are 1.
+    """Build a chain with its backward part: L + 1 forward nodes, a loss, L + 1 backward nodes. Sizes and costs are 1.
 
 
     f0 -> f1 -> ... -> fL -> loss        b(i) reads b(i+1), the loss for i = L, and f(i);
@@ -79,7 +80,7 @@ def parallel_chains(chains: int, length: int, seed: int | None = None) -> Comput
 def u_shape(
     depth: int, width: int = 2, *, memory: int | None = None, compute: int = 1, skip: bool = True
 ) -> ComputationGraph:
-    r"""Build a forward graph of an encoder and a decoder with connections between equal levels.
+    r"""Build a forward graph of an encoder and a decoder that are connected at each level.
 
 
     e0 ----------------> d0        level 0: `memory` bytes per value
@@ -124,10 +125,10 @@ def layered_dag(
 ) -> ComputationGraph:
     """Build a random forward graph in layers of `width` nodes, with random sizes and costs between 1 and 100.
 
-    A node has between `reads[0]` and `reads[1]` reads: one value of the previous layer, and values of any earlier
-    layers whose ids are at most `reach` smaller. The nodes of a layer read different values of the previous layer, so
-    every node is read, except in the last two layers. `width` is by default the rounded square root of `n_nodes`, or
-    less if `reach` requires it.
+    A node reads between `reads[0]` and `reads[1]` values: one of the previous layer, and others of any earlier layer
+    whose ids are smaller by at most `reach`. The nodes of a layer read different values of the previous layer, so every
+    node is read, except in the last two layers. `width` is by default the rounded square root of `n_nodes`, or less if
+    `reach` requires that.
     """
     fewest, highest = reads
     _check_minimum(0, n_nodes=n_nodes)

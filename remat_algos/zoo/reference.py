@@ -1,4 +1,4 @@
-"""Models named by text, such as model:resnet50?batch=96&dtype=float16."""
+"""References to models, such as model:resnet50?batch=96&dtype=float16."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PREFIX = "model:"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a model, which can be set as text.
+    """An option of a model, which a text can set.
 
-    `kind` is its type as in the signature: "int", "str", "tuple[int, ...] | None". An `own` option belongs to the
-    family, any other to `Settings`. `choices` are the allowed names.
+    `kind` is the type in the signature: "int", "str", "tuple[int, ...] | None". If `own`, the option belongs to the
+    family, else to `Settings`. `choices` are the allowed names.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def read(self, text: str) -> Any:
-        """Parse a text; if it has a wrong type it is returned unchanged, and `build` rejects it."""
+        """Parse a text; return it unchanged if the type is wrong, so that `build` rejects it."""
         word = text.strip().lower()
         if "None" in self.kind and word == "none":
             return None
@@ -42,7 +42,7 @@ class Option:
 
     @property
     def written(self) -> str:
-        """Default value as text."""
+        """The default value as text."""
         if isinstance(self.default, tuple | list):
             return ",".join(map(str, self.default))
         return (
@@ -51,7 +51,7 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """Description of the allowed values."""
+        """A description of the allowed values."""
         if self.choices:
             return ", ".join(self.choices)
         kinds = {"int |": "a number or a size", "int": "a number", "bool": "true, false", "tuple": "numbers: 3,4,6,3"}
@@ -60,12 +60,12 @@ class Option:
 
 
 def is_reference(text: str) -> bool:
-    """True if a text names a model, not a file."""
+    """Return True if a text names a model, not a file."""
     return text.startswith(PREFIX)
 
 
 def split_reference(text: str) -> tuple[str, dict[str, str]]:
-    """Split a reference, with or without `model:`, into model and texts of options; `%26` means an ampersand."""
+    """Split a reference, with or without `model:`, into the model and {option: text}; `%26` means an ampersand."""
     model, _, query = text.removeprefix(PREFIX).partition("?")
     model = unquote(model)
     texts: dict[str, str] = {}

@@ -20,18 +20,18 @@ from remat_algos.zoo.settings import CHOICES, Settings, checked, kind_of, offer
 
 Variants = Mapping[str, Mapping[str, Any]]
 Values = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
-"""Ascending values, or a function of a model's other options that returns them."""
+"""Ascending values, or a function that computes them from the other options of a model."""
 
 LARGEST_OPTION = 4096
-"""Maximum value from `multiples_of`."""
+"""Maximum value that `multiples_of` returns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Family(Registered):
     """Models built by one function, `function(net, *, batch, ...)`, which adds operations to a `Layers`.
 
-    `variants` has, for each model, the options that differ from the defaults. `grows` has the ascending valid values of
-    an option, unless every number of 1 or more is valid.
+    `variants` maps each model to its options that differ from the defaults. `grows` maps an option to its valid values,
+    in ascending order; in other options every number of 1 or more is valid.
     """
 
     variants: Variants
@@ -41,8 +41,8 @@ class Family(Registered):
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """Its own options, with defaults, and types as text."""
-        # Slots create a new class, with which super() without arguments fails.
+        """The options of the family, with defaults and with types as text."""
+        # `slots=True` creates a new class, so that super() without arguments fails.
         own = super(Family, self).parameters
         return {name: parameter.replace(annotation=kind_of(parameter.annotation)) for name, parameter in own.items()}
 
@@ -59,12 +59,12 @@ FAMILIES = Registry[Family](package)
 
 
 def multiples_of(option: str, times: int = 1) -> Values:
-    """Valid values that are multiples of `times` another option."""
+    """Return the rule that valid values are multiples of another option, multiplied by `times`."""
     return lambda options: range(times * options[option], LARGEST_OPTION + 1, times * options[option])
 
 
 def divisors_of(option: str) -> Values:
-    """Valid values that divide another option."""
+    """Return the rule that valid values divide another option."""
     return lambda options: [d for d in range(1, options[option] + 1) if options[option] % d == 0]
 
 
@@ -84,7 +84,7 @@ def list_families() -> Entries[Family]:
 
 
 def list_models() -> list[str]:
-    """List the names that `build` accepts, family by family.
+    """List the names of the built-in models, family by family.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def list_models() -> list[str]:
 
 
 def get_family(model: str) -> Family:
-    """Return the family of a model, or with this name; GraphError suggests similar names."""
+    """Return the family of a model, or the family with this name; otherwise GraphError suggests similar names."""
     for candidate in list_families():
         if model == candidate.name or model in candidate.variants:
             return candidate
@@ -113,7 +113,7 @@ def get_family(model: str) -> Family:
 
 
 def options_of(model: str) -> dict[str, Option]:
-    """Return the options of a model or family by name: its own, then the common ones."""
+    """Return {name: option} of a model or family: its own options, then the common options."""
     choices = {**CHOICES, "dtype": tuple(name for name in DTYPES if "float" in name)}
     family = get_family(model)
     variant = family.variants.get(model, {})
@@ -123,7 +123,7 @@ def options_of(model: str) -> dict[str, Option]:
 
 
 def read_reference(text: str) -> tuple[str, dict[str, Any]]:
-    """Parse a reference, with or without `model:`, to the model and its options."""
+    """Parse a reference, with or without `model:`; return the model and its options."""
     model, texts = split_reference(text)
     by_name = options_of(model)
     return model, {name: by_name[name].read(value) if name in by_name else value for name, value in texts.items()}
@@ -182,7 +182,7 @@ def build(model: str, **options: Any) -> Network:
 
 
 def _options(family: Family, model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split options into those of the family, checked, and the common ones."""
+    """Split options into the checked options of the family and the common options."""
     own = {name: value for name, value in options.items() if name in family.options}
     others = {name: value for name, value in options.items() if name not in family.options}
     common = Settings.names()

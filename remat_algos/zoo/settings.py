@@ -36,8 +36,8 @@ class Settings:
     dtype : str
         Type of activations and parameters: `float32`, `float16`, `bfloat16`, ... (docs/costs.md).
     dropout : {"mask", "single"}
-        `mask`: one node draws the mask and must run only once, another applies it and may be recomputed. `single`: one
-        node with one value; it draws the same mask each time, from its stored seed.
+        `mask`: one node draws the mask and must run only once; another node applies it and may be recomputed. `single`:
+        one node with one value, which draws the same mask in each run from a stored seed.
     counting : {"framework", "paper"}
         `framework`: statistics, masks and indices are values, and convolutions have workspaces. `paper`: one value per
         operation, no workspaces, and gradients have the same reads as in the graphs of kusumoto2019.
@@ -53,8 +53,8 @@ class Settings:
     parameter_gradients : bool
         Differentiate the network, including gradients of parameters.
     optimizer : {"none", "sgd", "momentum", "adam", "adamw"}
-        Differentiate the network and update each parameter. States have the parameters' dtype, and there is no float32
-        copy of parameters.
+        Differentiate the network and update each parameter. States have the dtype of the parameters; there is no
+        float32 copy of the parameters.
 
     Raises
     ------
@@ -108,7 +108,7 @@ class Settings:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Names of the options."""
+        """Return the names of the options."""
         return tuple(option.name for option in fields(cls))
 
     @property
@@ -128,12 +128,12 @@ class Settings:
 
 
 def kind_of(annotation: Any) -> str:
-    """Return an annotation as in the source code."""
+    """Return an annotation as it is written in the source code."""
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
-    """Convert a value to the option's type; GraphError if the type is wrong or a number too small."""
+    """Convert a value to the type of an option; raise GraphError if the type is wrong or a number is too small."""
     kind, minimum = option.annotation, 0 if option.default == 0 else 1
     plain: Any = None
     if "None" in kind and value is None:
@@ -160,7 +160,7 @@ def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
 
 
 def offer(name: Any, known: Iterable[str], otherwise: str = "") -> str:
-    """Suggest similar names, ignoring case and hyphens; if there are none, return `otherwise` or list all names."""
+    """Suggest similar names, ignoring case and hyphens; if no name is similar, return `otherwise` or list all names."""
     names = list(dict.fromkeys(known))
     near = get_close_matches(spelled(name).lower().replace("-", "_"), names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else otherwise or f"use {listed(names, len(names))}"

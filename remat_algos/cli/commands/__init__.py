@@ -1,1 +1,1 @@
-"""One module per command, with add_arguments(parser) and run(arguments) -> exit code; imported when it is used."""
+"""One module per command, imported when needed; it defines add_arguments(parser) and run(arguments) -> exit code."""

@@ -22,7 +22,7 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import MAX_LISTED, counted, exact_bytes, format_bytes
 
-"""Maximum number of buffers whose addresses in several arenas are printed; -o and --json have all of them."""
+"""Maximum number of buffers for which addresses in several arenas are printed; -o and --json give all addresses."""
 METHODS = {
     "offsets": "arbitrary addresses, by greedy orders and an exact search",
     "sharing": "blocks that values use one after the other (chen2016)",
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Allocate, verify, print and write the result; 3 if it does not fit the capacity, 130 if interrupted."""
+    """Allocate, verify, print and write the result. Exit code 3: it exceeds the capacity; 130: interrupted."""
     _check(arguments)
     simulation = None
     if arguments.buffers is None:
@@ -126,7 +126,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
-    """Return the buffers of the schedule; for a file or a picture they are named by value and step."""
+    """Return the buffers of the schedule; for a file or a picture, their names contain value and step."""
     from dataclasses import replace
 
     over = None
@@ -146,7 +146,7 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
 
 
 def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation | SplitAllocation:
-    """Assign addresses by the chosen method, in one arena or in one per capacity."""
+    """Assign addresses by the chosen method, in one arena or in one arena per capacity."""
     capacities = arguments.capacity or [None]
     with searching(arguments) as search:
         if arguments.method == "offsets":
@@ -216,7 +216,8 @@ def _arenas_record(split: SplitAllocation) -> dict[str, Any]:
         "peak": sum(split.sizes),
         "max_live": split.buffers.max_live,
         "capacity": list(split.capacities),
-        "fits": True,  # otherwise an error
+        # A result that does not fit is an error.
+        "fits": True,
         "interrupted": False,
         "arenas": arenas,
         "addresses": [

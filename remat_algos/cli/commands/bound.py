@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 KINDS_SHOWN = 8
 NAMES_SHOWN = 4
-PRICE_DIGITS, FLOAT_DIGITS = 4, 17  # of the price of a byte
+# Minimum and maximum significant digits of the price per byte.
+PRICE_DIGITS, FLOAT_DIGITS = 4, 17
 # Sums below WHOLE_FROM units are printed with DECIMALS digits after the point.
 DECIMALS, WHOLE_FROM = 3, 1000
 
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Compute bounds and print their proofs; 3 if no schedule fits any budget, 130 if interrupted."""
+    """Compute bounds and print their proofs. Exit code 3: no schedule fits any budget; 130: interrupted."""
     link = link_of(arguments)
     graph, note = graph_of(arguments)
     base = baseline_peak(graph)
@@ -155,7 +156,8 @@ def _cut_rows(graph: ComputationGraph, limit: int, closure: LowerBound) -> Itera
         yield "run before", f"{counted(cut.run_before.size, 'node')} that {labels[cut.node]} does not need{kinds}"
     price = Fraction(closure.prices.byte) / labels.compute_scale
     sentence, total = _sum(Fraction(compute, labels.compute_scale), limit - int(cut.forced) - kept, price)
-    overhead = labels.compute(closure.amount - graph.needed_compute)  # rounded up
+    # The bound is rounded up to a whole number of units.
+    overhead = labels.compute(closure.amount - graph.needed_compute)
     yield "bound", sentence + ("" if total == overhead else f", so at least {overhead}")
 
 
@@ -166,9 +168,10 @@ def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
     exact = compute - left * price
     places = 0 if abs(exact) >= WHOLE_FROM else DECIMALS
     digits = PRICE_DIGITS
-    while (
-        round(compute - left * Fraction(f"{float(price):.{digits}g}"), places) != round(exact, places) and digits < 17
-    ):
+    while digits < FLOAT_DIGITS:
+        rounded = compute - left * Fraction(f"{float(price):.{digits}g}")
+        if round(rounded, places) == round(exact, places):
+            break
         digits += 1
     total, recomputed = (_decimal(amount) for amount in (round(exact, places), compute))
     unused = f"- {left:,} B unused" if left >= 0 else f"+ {-left:,} B too many"
@@ -176,7 +179,7 @@ def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
 
 
 def _decimal(amount: Fraction | int) -> str:
-    """Format a number with all its digits but without trailing zeros."""
+    """Format a number without trailing zeros."""
     whole = f"{float(amount):,.{DECIMALS * 2}f}"
     return f"{int(amount):,}" if amount == int(amount) else whole.rstrip("0")
 

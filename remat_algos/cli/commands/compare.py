@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Compare; 3 if no solver meets the budget, 2 if no solver supports the graph, 130 if interrupted."""
+    """Compare solvers. Exit code 3: no plan meets the budget; 2: no solver supports the graph; 130: interrupted."""
     link = link_of(arguments)
     graph, note = graph_of(arguments)
     if arguments.budget is None and arguments.overhead is None and arguments.device is None:

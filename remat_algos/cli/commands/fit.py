@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Search; 3 if no value fits with any solver, 130 if interrupted."""
+    """Search for the largest value. Exit code 3: no value fits with any solver; 130: interrupted."""
     budget, link = Budget(overhead=overhead_of(arguments), device=arguments.memory), link_of(arguments)
     model, options = read_reference(arguments.model)
     source = f"{PREFIX}{shortened(arguments.model.removeprefix(PREFIX))}"

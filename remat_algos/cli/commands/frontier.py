@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """List the frontier; 2 if no solver supports the graph, 130 if interrupted."""
+    """List the frontier. Exit code 2: no solver supports the graph; 130: interrupted."""
     link = link_of(arguments)
     graph, note = graph_of(arguments)
     constraints = constraints_of(arguments, graph)

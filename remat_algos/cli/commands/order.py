@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Search, print the peaks and the bound, write the order; 130 if interrupted."""
+    """Search, print the peaks and the bound, and write the order. Exit code 130: interrupted."""
     graph, note = graph_of(arguments)
     best = first = baseline(graph)
     print_text(note)

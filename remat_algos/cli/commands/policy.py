@@ -1,4 +1,4 @@
-"""remat policy: plan checkpoints per block within a budget or near a plan, and compare with a current setting."""
+"""remat policy: choose blocks to checkpoint, for a budget or close to a plan; compare with the current setting."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Find the policy for the budget or nearest to the plan; print it next to the plan and the current setting."""
+    """Find the best policy for the budget or the one closest to the plan; print it and the current setting."""
     link, semantics, cuts = link_of(arguments), arguments.semantics, arguments.blocks.split("|")
     if arguments.plan is None:
         graph, note = graph_of(arguments)

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Solve or read a plan, run it and print the measurements; 1 if they differ from the prediction."""
+    """Solve or read a plan, run it and print the measurements. Exit code 1: they differ from the prediction."""
     from remat_algos.executor.array_backend import backend
 
     if arguments.plan is not None:

@@ -82,7 +82,7 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> None:
 
 
 def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
-    """Return the JSON record, articulation values, and nodes that force the bound; lists of names can be long."""
+    """Return the JSON record without long lists, the articulation values, and the nodes that force the bound."""
     simulation = baseline(graph)
     bound, forcing = least_peak_bound(graph)
     step, resident = simulation.peak_step, graph.resident
@@ -121,7 +121,7 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
         forced_by = "the last node that computes a result"
     elif forcing == two_path_bound(graph)[1]:
         forced_by = " or ".join(graph.labels[v] for v in forcing)
-    effects = record["effects"]  # outputs of 0 bytes
+    effects = record["effects"]
     outputs = counted(record["outputs"] - effects, "output")
     outputs += f", {counted(effects, 'effect')} of 0 bytes" if effects else ""
     model = record.get("model")

@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Simulate; 3 if the peak is above the budget, or the bytes on the host are above their limit."""
+    """Simulate. Exit code 3: the peak exceeds the budget, or the bytes on the host exceed their limit."""
     _check_table(arguments)
     form = arguments.table or arguments.matrix
     graph, simulation, order, note = order_of(arguments)
@@ -136,7 +136,7 @@ def _form(text: str) -> str:
 
 
 def _check_table(arguments: argparse.Namespace) -> None:
-    """Raise RematError if --table or --matrix is combined with each other, --step or --json."""
+    """Raise RematError if --table and --matrix are combined, or either with --step or --json."""
     if arguments.steps is not None and arguments.table is None:
         raise RematError("--steps needs --table; --step STEP describes one step")
     for one, other in (("table", "matrix"), *((a, b) for a in ("table", "matrix") for b in ("step", "json"))):
@@ -234,7 +234,7 @@ def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: 
 
 
 def _copies(simulation: Any, timed: Timeline | None) -> dict[str, Any]:
-    """JSON entries about copies: of a plan with a link, or of actions with loads."""
+    """Return JSON entries about copies, for a plan with a link or for actions that contain loads."""
     if timed is None:
         return {"host_peak": simulation.host_peak} if simulation.stores.size else {}
     times = entries(timed, "time overhead_in_time=overhead waits=waiting simulation.host_peak")
@@ -242,14 +242,14 @@ def _copies(simulation: Any, timed: Timeline | None) -> dict[str, Any]:
 
 
 def _fit(limit: int, reserved: Any) -> str:
-    """Say whether a simulation fits a limit; the order of equal frees can decide that."""
+    """Describe whether a simulation fits a limit; the order of frees in the same step can decide that."""
     if reserved.memory <= limit:
         return "it fits"
     return "it may fit, depending on ties" if reserved.least <= limit else "it does not fit"
 
 
 def _late_frees(simulation: Any) -> str:
-    """Describe how many values are freed late, with the peak if they were not."""
+    """Describe how many values are freed late, and what the peak would be without that."""
     rows, order = simulation.schedule.lingering, simulation.schedule.order
     peak = format_bytes(simulate(simulation.graph, order).peak_memory)
     return f"{counted(len(rows), 'value')} freed later than after the last read; without this the peak would be {peak}"

@@ -25,11 +25,12 @@ from remat_algos.plan.plan import bounded
 from remat_algos.search.solve import solve
 
 SNAPSHOT = "snapshot"
-ORDERS_AND_TIMES = ("names", "actions", "trace", "policy")  # forms without a bound
+# Output forms that do not contain a bound.
+ORDERS_AND_TIMES = ("names", "actions", "trace", "policy")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments; the list of solvers and their options comes from the solvers' signatures."""
+    """Add the arguments; the help lists solvers and their options, read from the solvers' signatures."""
     add_graph(parser)
     add(
         parser, "limits", "copies", "solver", "options", solver="a solver listed below; auto (default): the best of all"
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Solve, print the plan and write it; 130 if interrupted."""
+    """Solve, print the plan and write it. Exit code 130: interrupted."""
     if arguments.format == SNAPSHOT and not arguments.output:
         raise RematError("--format snapshot writes a pickle, not text; give -o FILE.pickle")
     link, options, form = link_of(arguments), options_of(arguments), arguments.format or "plan"
@@ -77,7 +78,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         own = {"raw": arguments.raw, "constraints": constraints, "start": start, "link": link}
         plan = solve(graph, budget, **own, **search, **options)
         if not alone or form not in ORDERS_AND_TIMES:
-            # Inside of `searching`, so that an interrupt keeps the plan.
+            # Inside `searching`, so that an interrupt of the bound keeps the plan.
             plan = bounded(plan)
     if arguments.output:
         plan.save(arguments.output, form)

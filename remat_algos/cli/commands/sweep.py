@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 
-LOG_SECONDS = 60.0  # between progress lines
+# Seconds between progress lines.
+LOG_SECONDS = 60.0
 PICTURES = ("profiles", "overheads", "solve_times")
 OF_JOBS = ("output", "processes", "dask", "part", "retries", "retry_failed", "timeout", "memory", "modules")
-"""Options that need jobs, not a folder of results."""
+"""Options that apply to jobs, not to a folder of results."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Run jobs, or show results; 4 if jobs failed, 130 if interrupted."""
+    """Run jobs, or show results. Exit code 4: jobs failed; 130: interrupted."""
     results = _shown(arguments) if Path(arguments.jobs).is_dir() else _swept(arguments)
     if arguments.table:
         results.save(arguments.table)
@@ -102,7 +103,8 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
     if arguments.table:
         check_overwrite(arguments, arguments.table)
     if arguments.modules:
-        sys.path.insert(0, os.getcwd())  # as with python -m
+        # As `python -m` does.
+        sys.path.insert(0, os.getcwd())
     with _executor(arguments.dask) as executor, progress_line(keeps=False, every=LOG_SECONDS) as progress:
         return sweep(
             arguments.jobs,

@@ -1,4 +1,4 @@
-"""remat verify: check the claims of a plan by simulation; print its problem, and the entries that are not checked."""
+"""remat verify: check the claims of a plan by simulation; print its problem and the unchecked entries."""
 
 import argparse
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Verify the plan; 1 if a claim is false or a bound is not proven."""
+    """Verify the plan. Exit code 1: a claim is false, or a bound is not proven."""
     graph = read_source(arguments)
     try:
         plan = read_plan(arguments.plan, graph, strict=True)
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _problem(plan: "Plan") -> Iterator[str]:
-    """Yield the entries that define the plan's problem; the bound holds for this problem."""
+    """Yield the entries that define the problem of the plan, for which its bound holds."""
     derivation = plan.graph.derivation
     if derivation is not None:
         options = derivation.options
@@ -63,6 +63,6 @@ def _problem(plan: "Plan") -> Iterator[str]:
 
 
 def _not_checked(record: dict[str, Any]) -> list[str]:
-    """Return the names of unchecked entries, including all details except the proof of the bound."""
+    """Return the names of unchecked entries: among them all details except the proof of the bound."""
     details = [f"details.{name}" for name in record["details"] if name != "bound"]
     return [*(name for name in NEVER_CHECKED if name != "details"), *details]

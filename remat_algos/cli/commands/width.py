@@ -43,7 +43,7 @@ def _td(path: str) -> str:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Search, print the bounds, write and draw the decomposition; 130 if interrupted."""
+    """Search, print the bounds, write and draw the decomposition. Exit code 130: interrupted."""
     graph, directed, note = _graph(arguments)
     print_text(note)
     clock = Clock()
@@ -62,13 +62,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationGraph | None, str]:
-    """Return the undirected graph, the graph with the names of its vertices (None for PACE), and a line about it."""
+    """Return the undirected graph, the directed graph that names its vertices (None for PACE), and a description."""
     if _is_pace(arguments.graph):
         if arguments.nodes is not None:
             raise RematError("--nodes {nodes!p}: the width does not need sizes; leave it out", nodes=arguments.nodes)
         graph = read_gr(arguments.graph)
         return graph, None, f"{arguments.graph}: undirected, unchanged"
-    # Without the notes on sizes, which the width does not need.
+    # The width does not depend on sizes, so notes about them are not needed.
     directed = read_source(arguments)
     directed, note = as_planned(directed, arguments)
     return UndirectedGraph.of(directed), directed, note

@@ -34,7 +34,8 @@ class _Variable:
 @dataclass(frozen=True, slots=True)
 class _Record:
     inputs: list[tuple[int, str]]
-    output: int  # first output
+    # Id of the first output.
+    output: int
     operation: str
     line: int
 
@@ -68,7 +69,7 @@ def _parse(text: str, source: str) -> Tables:
             NodeRow(
                 name,
                 record.operation,
-                compute=10 if record.operation.startswith("Conv") else 1,  # the costs of the paper
+                compute=10 if record.operation.startswith("Conv") else 1,
                 values=[ValueRow(variables[x].memory)],
                 reads=[names[y] for y, _ in record.inputs if y in names],
                 saved=[names[y] for y, kind in gradient.inputs if y in names and kind != "gradient"],
@@ -97,7 +98,7 @@ def _residents(variables: list[_Variable], forward: list[_Record], names: dict[i
 
 
 class _Lines:
-    """Reads the text line by line; GraphError, with the line number, for an unexpected line."""
+    """Reader of lines; raises GraphError with the line number for an unexpected line."""
 
     def __init__(self, text: str, source: str) -> None:
         self.lines, self.source = text.rstrip().splitlines(), source

@@ -1,4 +1,4 @@
-"""Graphs in DOT, the language of Graphviz; pydot reads it."""
+"""Graphs in DOT, the language of Graphviz, read with pydot."""
 
 import re
 import threading
@@ -25,19 +25,19 @@ _TOKEN = re.compile(rf'(?>{BLANK})|("(?:[^"\\]|\\.)*+"|->|--|[{{}}\[\]=:;,]|[\w.
 _ESCAPED = re.compile(r'\\(\r?\n|["\\])')
 
 MAX_READ = 250_000
-"""Maximum number of characters that is read: pydot needs a second and 100 MB per 17,000 characters."""
+"""Maximum number of characters read: pydot needs a second and 100 MB per 17,000 characters."""
 
 MAX_NESTED = 4
-"""Maximum depth of nested subgraphs: each level multiplies pydot's time by two, or by four if there is an error."""
+"""Maximum depth of nested subgraphs: per level the time of pydot doubles, or quadruples if there is an error."""
 
 MAX_REPEATED = 500
-"""Maximum number of statements about one node: pydot's time is quadratic in it."""
+"""Maximum number of statements about one node: the time of pydot is quadratic in this number."""
 
 _NO_STATEMENT = frozenset(("->", "--", "=", ":"))
-"""Tokens next to a name that mean that the name alone is not a statement."""
+"""Tokens that make an adjacent name part of a longer statement."""
 
 _LOCK = threading.Lock()
-"""pydot is not thread-safe."""
+"""Lock for calls of pydot, which is not thread-safe."""
 release_after_fork(_LOCK)
 
 OTHERWISE = "give the graph as GraphML or node-link JSON, which are read in linear time"
@@ -63,7 +63,7 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _read(text: str, source: str) -> Any:
-    """Parse DOT text with pydot; GraphError if it cannot."""
+    """Parse DOT text with pydot; raise GraphError if pydot fails."""
     try:
         with _LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -87,7 +87,7 @@ def _read(text: str, source: str) -> Any:
 
 
 def _check_work(text: str, source: str) -> None:
-    """Raise GraphError for deeply nested braces and nodes with many statements, for which pydot takes very long."""
+    """Raise GraphError for text that takes pydot very long: deeply nested braces, or many statements about a node."""
     depth, brackets, before, last = 0, 0, "", ""
     counts = Counter[str]()
     for token in _TOKEN.finditer(text):

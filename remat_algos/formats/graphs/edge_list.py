@@ -15,18 +15,18 @@ _WORD = re.compile(r'"([^"]*)"|->|#.*|[^\s"#][^\s#]*?(?=->|[\s#]|$)|"')
 ARROW, NO_DATA = "->", "{}"
 
 _NO_NAME = re.compile(r"--|\\|>|%%|//|\W*$|.*[:;,=\\!?&|]$|.*\D\.$")
-"""Words that suggest another format: without letters and digits, options, TeX, quotes, comments, ends of sentences."""
+"""Words that suggest another format: punctuation, command-line options, TeX, comments, ends of sentences."""
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _AMOUNT = re.compile(r"[+-]?(?:\d[\d.,:/-]*|\.\d+)(?:[eE][+-]?\d+)?(?:[A-Za-z]{1,3}|%)?", re.ASCII)
 ARROWS = ("-->", "--", "=>", "==>", "~>", "<-", "<--", "→", "⇒")
 LOOSE = 3
-"""From this number on, pairs without a common name count as a table of keys and values."""
+"""Minimum number of pairs without a common name that count as a table of keys and values."""
 
 
 def _parse(text: str, source: str) -> Tables:
     """Parse rows of size and cost 1; nodes are sorted if all are numbers, else in the order of first appearance."""
     rows: dict[str, NodeRow] = {}
-    # True if a line has a single name, or a name is quoted: then this is no table of two columns.
+    # alone: a line has a single name; named: a name is quoted. Either excludes a table of two columns.
     alone = named = False
     plain = not any(mark in text for mark in ("#", '"', ARROW))
     for line, content in enumerate(text.splitlines(), start=1):
@@ -56,7 +56,7 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _is_name(word: str) -> bool:
-    """True if a word can be a node without quotes: balanced brackets, and no sign of another format."""
+    """Return True if a word can be an unquoted name: its brackets are balanced, and it suggests no other format."""
     if _NO_NAME.match(word):
         return False
     if word.isidentifier() or word.isdecimal():
@@ -71,10 +71,11 @@ def _is_name(word: str) -> bool:
 
 
 def _words(content: str, source: str, line: int) -> tuple[list[str], list[str]]:
-    """Split a line with quotes, an arrow, or more than two words; return its names, and its unquoted names."""
+    """Split a line with quotes, an arrow or more than two words; return all its names, and the unquoted ones."""
     words: list[str] = []
     unquoted: list[str] = []
-    arrows: list[int] = []  # names before each arrow
+    # Number of names before each arrow.
+    arrows: list[int] = []
     for match in _WORD.finditer(content):
         if match[0] == '"':
             raise fault(source, 'a quotation mark is not closed; write names with spaces as "my name"', line)
@@ -117,7 +118,7 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
 
 
 def _kind(sources: Sequence[str], targets: Sequence[str]) -> str | None:
-    """Describe two columns without a common name that cannot be nodes; None if they can."""
+    """Describe why two columns without a common name cannot be nodes; return None if they can."""
     of_sources, of_targets = ({bool(_AMOUNT.fullmatch(name)) for name in names} for names in (sources, targets))
     if of_sources == of_targets == {True} and any("." in name for name in (*sources, *targets)):
         return "decimals"
@@ -140,7 +141,7 @@ def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """Write a line `u v` per edge, and a line per node that reads nothing, so that the order of nodes is kept."""
+    """Write a line `u v` per edge, and a line per node without reads, so that the order of nodes is preserved."""
     if graph.n_nodes > 1 and not graph.read_indices.size:
         raise GraphError("the graph has no edges, which an edge list needs; write tables or JSON")
     names, (indptr, sources) = list(map(_written, graph.node_names())), graph.predecessors
@@ -152,7 +153,7 @@ def _dump(graph: ComputationGraph) -> str:
 
 
 def _written(name: str) -> str:
-    """Return a name, quoted if necessary; GraphError if it contains a quote."""
+    """Return a name, quoted if necessary; raise GraphError if it contains a quotation mark."""
     if '"' in name:
         raise GraphError("an edge list cannot represent the name {name!r}; write tables or JSON", name=name)
     return name if _is_name(name) and not re.search(r"\s|#|->", name) else f'"{name}"'

@@ -1,4 +1,4 @@
-"""Graphs in GraphML, which yEd and others write; networkx parses and formats it."""
+"""Graphs in GraphML, the format of yEd and other editors, read and written with networkx."""
 
 import re
 import warnings
@@ -17,7 +17,7 @@ _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Parse rows from GraphML text; its declared encoding is ignored; entities are refused: they can fill memory."""
+    """Parse rows from GraphML text. The declared encoding is ignored. Entities raise an error: they can fill memory."""
     declaration = _DECLARATION.search(text)
     if declaration is not None:
         line = text.count("\n", 0, declaration.start()) + 1
@@ -36,7 +36,7 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _check(root: ElementTree.Element, source: str) -> None:
-    """Raise GraphError for files that networkx would silently misread: nested graphs, missing or duplicate ids."""
+    """Raise GraphError for nested graphs and missing or duplicate ids, which networkx would silently misread."""
     graphs = len(root.findall(".//{*}graph"))
     if graphs != 1:
         remedy = "keep one, and ungroup nodes that contain others" if graphs else "export the graph as GraphML"
@@ -57,7 +57,7 @@ def _check(root: ElementTree.Element, source: str) -> None:
 
 
 def _prepare(root: ElementTree.Element) -> None:
-    """Make networkx keep numbers as texts, with units; number the edges, because it reorders them by node."""
+    """Make networkx read numbers as text, with their units, and number the edges, because networkx reorders them."""
     edges = root.findall(".//{*}edge")
     ids = {key for key in (edge.get("id", "") for edge in edges) if key.isascii() and key.isdecimal() and len(key) < 10}
     if len(ids) < len(edges):
@@ -66,7 +66,8 @@ def _prepare(root: ElementTree.Element) -> None:
     for key in root.iterfind("{*}key"):
         key.set("attr.type", "string")
         default = key.find("{*}default")
-        if default is not None and not default.text:  # networkx would read "None"
+        # networkx would read an empty default as "None".
+        if default is not None and not default.text:
             key.remove(default)
 
 
@@ -79,11 +80,11 @@ def _networkx() -> Any:
 
 
 def _read(root: ElementTree.Element, source: str) -> Any:
-    """Parse GraphML text with networkx; GraphError if it cannot."""
+    """Parse GraphML text with networkx; raise GraphError if networkx fails."""
     networkx = _networkx()
     try:
         with warnings.catch_warnings():
-            # Warnings are about ports, which only matter for drawing.
+            # networkx warns about ports, which matter only for drawing.
             warnings.simplefilter("ignore")
             graph = networkx.parse_graphml(ElementTree.tostring(root, "unicode"), force_multigraph=True)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Graphs as JSON, in the format "remat-graph" version 1 (docs/formats.md) or in that of networkx."""
+"""Graphs as JSON, in the format "remat-graph" version 1 (docs/formats.md) or in the format of networkx."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ BACKWARD = ("none", "to come", "present")
 _EXPECTED = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
 _MISSING = object()
 LINKS = ("edges", "links", "adjacency")
-_ENDS = ("id", "key", "source", "target")  # not attributes
+# Keys that are not attributes.
+_ENDS = ("id", "key", "source", "target")
 
 KEYS: Known = dict.fromkeys(
     ("format", "version", "nodes", "residents", "backward", "compute_unit", "compute_scale", "views", "derivation"), ()
 )
 OF_VALUE = ("memory", "output", "grad_memory", "view_of")
-"""Keys of a value that a node without `values` may have itself."""
+"""Keys of a value that may be in the node itself if the node has no `values`."""
 VALUE_KEYS: Known = {"name": (), **dict.fromkeys(OF_VALUE, ()), "memory": VALUE_COLUMNS["memory_bytes"]}
 NODE_KEYS: Known = {
     **{"name": (), "op": (), "compute": NODE_COLUMNS["compute"], "workspace": (), "once": ()},
@@ -174,7 +175,7 @@ def _tables(record: Any, source: str) -> Tables:
 
 
 def _backward(top: _Fields, nodes: Sequence[NodeRow]) -> str:
-    """Return the entry `backward`; it is "present" if nodes are gradients."""
+    """Return the entry `backward`, or "present" if some nodes are gradients."""
     n_saved = sum(node.saved is not None for node in nodes)
     backward: str = top.take("backward", str, "to come" if n_saved else "none")
     if any(node.gradient_of is not None or node.backward for node in nodes):
@@ -276,7 +277,7 @@ def _resident(fields: _Fields) -> ResidentRow:
 
 
 class _Reader:
-    """Reads the objects of a file; collects units of costs in keys, and unknown keys."""
+    """Reader of the objects of a file; it collects the units of costs in keys, and the unknown keys."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -322,11 +323,11 @@ class _Reader:
 
 
 class _Fields:
-    """Entries of a JSON object, checked for their types when they are read."""
+    """Entries of a JSON object; the type of an entry is checked when it is read."""
 
     def __init__(self, record: dict[str, Any], reader: _Reader, what: str) -> None:
         self.record, self.reader, self.source, self.what = record, reader, reader.source, what
-        # True for a node with a value without a size that is not a view.
+        # True if a value of the node has no size and is not a view.
         self.unsized = False
 
     def part(self, keys: Sequence[str]) -> _Fields:
@@ -367,7 +368,7 @@ def _kind(entry: Any) -> str:
 
 
 def _is_node_link(record: Any) -> bool:
-    """True if parsed JSON is in the format of networkx."""
+    """Return True if parsed JSON is in the format of networkx."""
     return isinstance(record, dict) and "format" not in record and "nodes" in record and any(e in record for e in LINKS)
 
 
@@ -395,7 +396,7 @@ def _node_link_tables(record: Mapping[str, Any], source: str) -> Tables:
 
 
 def _name_of(node: Any) -> str:
-    """Return the name of a node that is a number, text or list in JSON; lists were tuples in Python."""
+    """Return the name of a node, which is a number, text or list in JSON; lists were tuples in Python."""
     return str(_hashable(node))
 
 
@@ -431,7 +432,7 @@ def _objects(record: Mapping[str, Any], key: str, source: str) -> list[Mapping[s
 
 
 def _pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of the graph: an object, or in adjacency data a list of pairs."""
+    """Yield the attributes of the graph from an object or, in adjacency data, from a list of pairs."""
     if isinstance(attributes, dict):
         yield from attributes.items()
     elif isinstance(attributes, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in attributes):
@@ -444,7 +445,7 @@ def _record_of(pairs: Any) -> Record:
 
 
 def _sniff(text: str, ending: str) -> bool:
-    """True for an object, or for a list in a .json file; an edge list may begin with a node called [CLS]."""
+    """Return True for an object, or for a list in a .json file: an edge list may begin with a node called [CLS]."""
     start = _START.match(text)
     return start is not None and (start[1] == "{" or ending == ".json")
 

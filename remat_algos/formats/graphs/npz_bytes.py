@@ -1,4 +1,4 @@
-"""Graphs as npz files with NumPy arrays and one JSON text; reading executes nothing."""
+"""Graphs as npz files with NumPy arrays and one JSON text; reading a file never executes code."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def to_npz(graph: ComputationGraph) -> bytes:
 
 
 def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) -> dict[str, Any]:
-    """Read the arrays of an npz file, or only those in `names`; GraphError if they are too large."""
+    """Read all arrays of an npz file, or those in `names`; raise GraphError if they are too large."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         texts = [member for member in members if member.filename == "remat_graph.npy"]
@@ -89,7 +89,7 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
 
 @checked_arguments
 def from_npz(data: bytes, source: str = "npz") -> ComputationGraph:
-    """Read a graph from bytes of `to_npz`; nothing in them is executed.
+    """Read a graph from bytes of `to_npz`; no code in them is executed.
 
     Parameters
     ----------
@@ -135,7 +135,8 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
     if unknown:
         raise fault(source, "{unknown!r} is not part of an npz graph; remove it", unknown=min(unknown))
     for name, array in stored.items():
-        if array.ndim != 1:  # NumPy would broadcast a scalar
+        # NumPy would broadcast a scalar.
+        if array.ndim != 1:
             raise ArgumentError("{name} has {ndim} dimensions, expected 1", name=name, ndim=array.ndim)
     if any(array.dtype.kind not in "biu" for array in stored.values()):
         raise ArgumentError("an array is not of whole numbers")

@@ -14,7 +14,7 @@ _START = re.compile(r"(?>\s*+(?:c[^\n]*\n)?+)*+p[ \t]+[a-z]+[ \t]+\d+[ \t]+\d")
 Lines = Iterator[tuple[int, list[str]]]
 
 MAX_ISOLATED = 100_000
-"""Maximum number of nodes without edges: only the header counts them, so a tiny file could ask for any memory."""
+"""Maximum number of nodes without edges: only the header counts them, so a tiny file could fill the memory."""
 
 
 def _parse(text: str, source: str) -> Tables:
@@ -42,7 +42,7 @@ def _dump(graph: ComputationGraph) -> str:
 
 
 def edges_of(lines: Lines, source: str, line: int, n: int, m: int, noun: str) -> list[tuple[int, int, int]]:
-    """Return (line, u, v) of each edge; GraphError if the edges contradict the header, which is on `line`."""
+    """Return (line, u, v) of each edge; raise GraphError if the edges contradict the header, which is on `line`."""
     edges = []
     for at, words in lines:
         u, v = edge(words, source, at)
@@ -53,7 +53,7 @@ def edges_of(lines: Lines, source: str, line: int, n: int, m: int, noun: str) ->
     if len(edges) != m:
         wrong = "the header has {expected:edge}, but the file has {n_edges:,}; is the file whole?"
         raise fault(source, wrong, line, expected=m, n_edges=len(edges))
-    # m edges have at most 2 m ends, so count isolated nodes only if there could be too many.
+    # m edges touch at most 2 m nodes, so count isolated nodes only if there could be too many.
     if n - 2 * m > MAX_ISOLATED or (n > MAX_ISOLATED and _isolated(n, edges) > MAX_ISOLATED):
         many = "the header has {n:,} {noun}, but at most {max_isolated:,} may be without edges; "
         many += "correct the header, or remove these"
@@ -62,7 +62,7 @@ def edges_of(lines: Lines, source: str, line: int, n: int, m: int, noun: str) ->
 
 
 def _isolated(n: int, edges: list[tuple[int, int, int]]) -> int:
-    """Number of nodes without edges."""
+    """Count the nodes without edges."""
     return n - len({x for _, *ends in edges for x in ends})
 
 
@@ -74,7 +74,7 @@ def numbered_lines(text: str) -> Lines:
 
 
 def header(lines: Lines, source: str, start: str, names: str) -> tuple[int, ...]:
-    """Return the line of the header and its numbers, one per word of `names`."""
+    """Return the line number of the header, and its numbers, one per word of `names`."""
     at, words = next(lines, (1, []))
     ids = numbers(words[2:])
     if ids is None or " ".join(words[:2]) != start or len(ids) != len(names.split()):

@@ -47,8 +47,8 @@ def deepspeech2(
 ) -> None:
     """Convolutions over a spectrogram, unrolled bidirectional recurrent layers, CTC loss (amodei2016, section 3).
 
-    Both directions share the input matrix, and their states are added. This gives the 38 million parameters of the
-    paper's table 1; two matrices would give 44 to 51 million. The product with the input is computed for all steps at
+    Both directions share the input matrix, and their states are added. This gives 38 million parameters, as in table 1
+    of the paper; two matrices would give 44 to 51 million. The product with the input is computed for all steps at
     once.
 
     Parameters
@@ -61,7 +61,7 @@ def deepspeech2(
     convolutions : int
         Number of convolutions over frequency and time, 1 to 3.
     flat : bool
-        Replace these by a single convolution over time only, with as many channels as a state has elements.
+        Use a single convolution over time instead, with one channel per element of a state.
     connected : int
         Number of fully connected layers between the recurrent layers and the scores.
     classes : int
@@ -88,7 +88,7 @@ def deepspeech2(
 
 def _spectrogram(net: Layers, batch: int, sequence: int, windows: Sequence[Window]) -> Tensor:
     """Convolve the spectrogram and return it as rows, ordered by step, then by example."""
-    # In a convolution over time only, the frequencies are the channels.
+    # The frequencies are the channels of a convolution over time only.
     channels = () if len(windows[0][1]) == 1 else (1,)
     x = net.input("spectrogram", (batch, *channels, BINS, sequence))
     for k, (features, kernel, stride) in enumerate(windows):
@@ -100,7 +100,7 @@ def _spectrogram(net: Layers, batch: int, sequence: int, windows: Sequence[Windo
 
 
 def _recurrent(net: Layers, x: Tensor, start: Tensor, steps: int, gated: bool) -> Tensor:
-    """One layer: the product with the input for all steps, the steps in both directions, the sum of their states."""
+    """Add a recurrent layer: the product with the input for all steps, then both directions, then their sum."""
     width = start.shape[-1]
     with net.block("input"):
         gates = net.batch_norm(net.linear(x, 3 * width if gated else width, bias=False))
@@ -128,7 +128,7 @@ def _cell(net: Layers, x: Tensor, h: Tensor, weight: Tensor) -> Tensor:
 
 
 def _gated_cell(net: Layers, x: Tensor, h: Tensor, weight: Tensor) -> Tensor:
-    """Gated recurrent unit: z times the new state plus 1 - z times the old one; r gates the old state's influence."""
+    """Add a gated recurrent unit: z times the new state plus 1 - z times the old state; r scales the old state."""
     of_h = net.split(net.linear(h, weight.shape[0], parameters=[weight], name="from_state"), 3, name="state_parts")
     of_x = net.split(x, 3, name="input_parts")
     z, r = (net.sigmoid(net.add(of_x[k], of_h[k], name=f"{gate}_sum"), name=gate) for k, gate in enumerate("zr"))

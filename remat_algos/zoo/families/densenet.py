@@ -45,7 +45,7 @@ def densenet(
     width : int
         Channels that a layer adds (the growth rate); the first convolution has twice as many.
     stepwise : bool
-        A layer's channels are appended to the previous concatenation, as in the graph of kusumoto2019.
+        Append the channels of each layer to the previous concatenation, as in the graph of kusumoto2019.
     """
     if not stages and depth not in BY_DEPTH:
         raise net.fault("depth is {depth}; give {known!l}, or stages", depth=depth, known=list(BY_DEPTH))

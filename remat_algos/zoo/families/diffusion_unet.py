@@ -54,7 +54,7 @@ def diffusion_unet(
     channels : int
         Channels of the image (or its latent) and of the predicted noise.
     depth : int
-        Number of residual blocks per level on the way down; on the way up there is one more.
+        Number of residual blocks per level of the encoder; each level of the decoder has one more.
     width : int
         Channels of the highest level; a multiple of 32, because group norms have 32 groups.
     multipliers : tuple of int, optional
@@ -111,7 +111,7 @@ def diffusion_unet(
 
 
 def _time(net: Layers, batch: int, width: int) -> Tensor:
-    """Embed the time step: two linear layers over its sines and cosines."""
+    """Embed the time step: apply two linear layers to its sines and cosines."""
     with net.block("time"):
         x = net.linear(net.input("waves", (batch, width)), 4 * width, name="linear1")
         return net.linear(net.silu(x), 4 * width, name="linear2")
@@ -137,7 +137,7 @@ class _Parts:
         return x
 
     def _residual(self, x: Tensor, channels: int) -> Tensor:
-        """A residual block of two convolutions; the time embedding is added between them."""
+        """Add a residual block of two convolutions; the time embedding is added between them."""
         net = self.net
         y = net.silu(net.group_norm(x, name="norm1"), name="silu1")
         y = net.convolution(y, channels, 3, padding=1, name="conv1")
@@ -159,7 +159,7 @@ class _Parts:
         return net.add(x, net.convolution(net.view(y, *x.shape), channels, 1, name="out"))
 
     def _transformer(self, x: Tensor, text: Tensor) -> Tensor:
-        """A Transformer block with pixels as tokens: self-attention, attention to the text, gated linear layers."""
+        """Add a Transformer block with pixels as tokens: self-attention, attention to the text, gated linear layers."""
         net = self.net
         batch, channels, rows, columns = x.shape
         y = net.convolution(net.group_norm(x), channels, 1, name="proj_in")

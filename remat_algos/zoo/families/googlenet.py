@@ -86,7 +86,7 @@ def _stem(net: Layers, x: Tensor, width: int, norm: bool) -> Tensor:
 
 
 def _inception(net: Layers, x: Tensor, channels: Sequence[int], norm: bool) -> Tensor:
-    """Concatenate four branches; without norms, the ReLUs of their last convolutions come after that."""
+    """Concatenate four branches; without norms, the ReLUs of their last convolutions follow the concatenation."""
     one, before_three, three, before_five, five, pooled = channels
     y1 = _unit(net, x, one, 1, "conv1", norm, relu=norm)
     y3 = _unit(net, x, before_three, 1, "proj3", norm)
@@ -100,7 +100,7 @@ def _inception(net: Layers, x: Tensor, channels: Sequence[int], norm: bool) -> T
 
 
 def _head(net: Layers, x: Tensor, classes: int, width: int, norm: bool) -> Tensor:
-    """Scores of an auxiliary classifier."""
+    """Compute the scores of an auxiliary classifier."""
     x = _unit(net, net.average_pool(x, 5, 3), scaled(HEAD, width), 1, "conv", norm)
     x = net.reshape(x, x.shape[0], prod(x.shape[1:]), name="flatten")
     x = net.relu(net.linear(x, scaled(AUXILIARY_HIDDEN, width), name="fc1"), name="fc1.relu")
@@ -110,7 +110,7 @@ def _head(net: Layers, x: Tensor, classes: int, width: int, norm: bool) -> Tenso
 def _unit(
     net: Layers, x: Tensor, channels: int, kernel: int, name: str, norm: bool, *, stride: int = 1, relu: bool = True
 ) -> Tensor:
-    """A convolution with padding that keeps the image's size (for stride 1), and optionally a norm and a ReLU."""
+    """Add a convolution, padded so that stride 1 keeps the image size, and optionally a norm and a ReLU."""
     x = net.convolution(x, channels, kernel, stride=stride, padding=kernel // 2, bias=not norm, name=name)
     x = net.batch_norm(x, name=f"{name}.norm") if norm else x
     return net.relu(x, name=f"{name}.relu") if relu else x

@@ -6,7 +6,8 @@ from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family, multiples_of
 
-INNER_MULTIPLE = 256  # rounding of the inner length
+# The inner length is rounded up to a multiple of this.
+INNER_MULTIPLE = 256
 
 
 @family(
@@ -52,7 +53,7 @@ def llama(
 
 
 def grouped_attention(net: Layers, x: Tensor, heads: int, kv_heads: int, mask: Tensor | None) -> Tensor:
-    """Self-attention with rotary positions and a residual connection; fused if there is no mask."""
+    """Add self-attention with rotary positions and a residual connection; it is fused if there is no mask."""
     width = x.shape[-1]
     if width % (2 * heads):
         raise net.fault(
@@ -72,7 +73,7 @@ def grouped_attention(net: Layers, x: Tensor, heads: int, kv_heads: int, mask: T
 
 
 def gated(net: Layers, x: Tensor, inner: int, name: str = "mlp") -> Tensor:
-    """SwiGLU (shazeer2020): a linear layer times the SiLU of another, and a linear layer back to the width of x."""
+    """Add SwiGLU (shazeer2020): a linear layer times the SiLU of another, then a linear layer to the width of x."""
     with net.scope(name):
         gate = net.silu(net.linear(x, inner, bias=False, name="gate_proj"))
         y = net.multiply(gate, net.linear(x, inner, bias=False, name="up_proj"))
@@ -80,7 +81,7 @@ def gated(net: Layers, x: Tensor, inner: int, name: str = "mlp") -> Tensor:
 
 
 def language_loss(net: Layers, x: Tensor, words: int) -> Tensor:
-    """Final norm, scores and cross-entropy of the next words."""
+    """Add the final norm, the scores and the cross-entropy of the next words."""
     with net.block("head"):
         scores = net.linear(net.rms_norm(x), words, bias=False, name="lm_head")
     return net.softmax_cross_entropy(scores, net.input("labels", x.shape[:-1], "int64"))

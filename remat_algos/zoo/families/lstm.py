@@ -9,7 +9,8 @@ from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.products import LSTMWeights
 from remat_algos.zoo.registry import family
 
-State = tuple[Tensor, Tensor]  # h and c
+# The states h and c of a cell.
+State = tuple[Tensor, Tensor]
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class Stack:
     def of(
         cls, net: Layers, name: str, before: int, shape: tuple[int, int], depth: int, states: list[State] | None = None
     ) -> Stack:
-        """Create cells with states of `shape` (batch, width); `states` are the initial ones, by default residents."""
+        """Create cells with states of `shape` (batch, width); `states` are the initial states, by default residents."""
         inputs = [before, *[shape[1]] * (depth - 1)]
         weights = [net.lstm_weights(size, shape[1], f"{name}.layer{k}") for k, size in enumerate(inputs)]
         if states is None:

@@ -30,7 +30,7 @@ def mobilenet_v2(
     stages : tuple of int
         Number of blocks in each of the seven stages.
     width : int
-        Percent of the published channels, rounded to multiples of 8; below 100 the last convolution keeps 1280.
+        Percent of the published channels, rounded to multiples of 8; the last convolution has at least 1280 channels.
     """
     if len(stages) != len(STAGES):
         raise net.fault(
@@ -53,7 +53,8 @@ def mobilenet_v2(
 
 def scaled(channels: int, width: int) -> int:
     """Scale channels by `width` percent, rounded to a multiple of 8 but not below 90 % of the exact number."""
-    exact = channels * width  # in hundredths
+    # In hundredths of a channel.
+    exact = channels * width
     rounded = max(MULTIPLE, (exact + 50 * MULTIPLE) // (100 * MULTIPLE) * MULTIPLE)
     return rounded if 1000 * rounded >= 9 * exact else rounded + MULTIPLE
 

@@ -7,7 +7,7 @@ from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
 
 POOL_BINS = (1, 2, 3, 6)
-# Of the four stages: dilation replaces stride, so that the image stays at an eighth of its size.
+# By stage: dilation replaces stride in the last two, so that the image stays at an eighth of its size.
 STRIDES, DILATIONS = (1, 2, 1, 1), (1, 1, 2, 4)
 MIN_DEPTH = 35
 
@@ -64,7 +64,7 @@ def _stem(net: Layers, x: Tensor, width: int) -> Tensor:
 
 
 def _bottleneck(net: Layers, x: Tensor, width: int, stride: int, dilation: int, name: str) -> Tensor:
-    """A bottleneck: 1 x 1, 3 x 3 and 1 x 1 convolutions; the shortcut is a 1 x 1 convolution if the shape changes."""
+    """Add a bottleneck: 1 x 1, 3 x 3 and 1 x 1 convolutions, and a 1 x 1 shortcut if the shape changes."""
     with net.block(name):
         y = net.convolution(x, width, 1, bias=False, name="conv1")
         y = net.relu(net.batch_norm(y, name="bn1"), name="relu1")
@@ -78,7 +78,7 @@ def _bottleneck(net: Layers, x: Tensor, width: int, stride: int, dilation: int, 
 
 
 def _pyramid(net: Layers, x: Tensor) -> Tensor:
-    """Pyramid pooling: append the means over 1, 4, 9 and 36 regions, resized to the features' size."""
+    """Add pyramid pooling: append the means over 1, 4, 9 and 36 regions, resized to the size of x."""
     levels = []
     for k, parts in enumerate(POOL_BINS):
         with net.block(f"ppm.{k}"):

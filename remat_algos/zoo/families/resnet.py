@@ -19,7 +19,7 @@ BY_DEPTH = {101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 
 
 def _depths(options: Mapping[str, Any]) -> Sequence[int]:
-    """Return the depths that follow the rule of `stage_depths`, so that each stage grows with the depth."""
+    """Return the depths that `stage_depths` distributes by its rule, so that no stage shrinks as the depth grows."""
     step = 3 if options["bottleneck"] else 2
     return [depth for depth in range(4 * step + 2, 5000, step) if not (options["bottleneck"] and depth in BY_DEPTH)]
 
@@ -54,14 +54,14 @@ def resnet(
     Parameters
     ----------
     depth : int
-        Number of convolutions in sequence plus the linear layer: 2 more than the blocks have. The first and the last of
-        four stages have up to 3 blocks, and the others are distributed 2 : 3 over the second and third: 50 is
-        (3, 4, 6, 3), 200 is (3, 24, 36, 3), 1001 is (3, 131, 196, 3). 101 and 152 are as published, (3, 4, 23, 3) and
-        (3, 8, 36, 3).
+        Number of layers in sequence: the convolutions of the blocks, the first convolution and the linear layer. The
+        first and the last of four stages have up to 3 blocks; the second and third share the other blocks 2 : 3. So
+        50 is (3, 4, 6, 3), 200 is (3, 24, 36, 3) and 1001 is (3, 131, 196, 3); 101 and 152 are as published,
+        (3, 4, 23, 3) and (3, 8, 36, 3).
     stages : tuple of int, optional
         Number of blocks of each stage; overrides the depth.
     bottleneck : bool
-        Blocks of three convolutions, 1 x 1, 3 x 3 and 1 x 1, with four times the channels; else two 3 x 3.
+        Blocks have three convolutions, 1 x 1, 3 x 3 and 1 x 1, and four times the channels; else two of 3 x 3.
     width : int
         Channels of the first stage; each later one has twice as many.
     preactivation : bool
@@ -111,7 +111,8 @@ def stage_depths(model: str, depth: int, bottleneck: bool) -> tuple[int, ...]:
         )
     ends = min(3, n_blocks // 4)
     between = n_blocks - 2 * ends
-    second = (2 * between + 2) // 5  # two fifths, rounded
+    # Two fifths, rounded.
+    second = (2 * between + 2) // 5
     return ends, second, between - second, ends
 
 
@@ -124,10 +125,10 @@ def block_windows(channels: int, stride: int, bottleneck: bool, stride_first: bo
 
 
 def residual(net: Layers, x: Tensor, windows: Windows, *, project: bool = True) -> Tensor:
-    """A residual block with a final ReLU.
+    """Add a residual block with a final ReLU.
 
-    If the shape changes, the shortcut is a convolution; without `project` it drops every other pixel and adds channels
-    of zeros.
+    If the shape changes, the shortcut is a convolution; without `project` it drops every other pixel and appends
+    channels of zeros.
     """
     y = x
     for k, (channels, kernel, stride) in enumerate(windows, 1):
@@ -142,7 +143,7 @@ def residual(net: Layers, x: Tensor, windows: Windows, *, project: bool = True) 
 
 
 def preactivated(net: Layers, x: Tensor, windows: Windows, *, project: bool = True, fresh: bool = False) -> Tensor:
-    """A residual block with norms and ReLUs before convolutions; a `fresh` x already had a norm and a ReLU.
+    """Add a residual block with norms and ReLUs before convolutions; `fresh`: x already passed a norm and a ReLU.
 
     If the shape changes, the shortcut starts after the first norm and ReLU.
     """
@@ -166,7 +167,7 @@ def _reshaped(net: Layers, x: Tensor, windows: Windows, project: bool) -> Tensor
 
 
 def scores(net: Layers, x: Tensor, classes: int, *, dropout: bool = False) -> Tensor:
-    """The mean of each channel, optional dropout, and a linear layer."""
+    """Add the mean of each channel, optional dropout, and a linear layer."""
     x = net.average_pool_to(x, 1, 1, name="avgpool")
     x = net.dropout(x) if dropout else x
     return net.linear(net.reshape(x, *x.shape[:2], name="flatten"), classes, name="fc")

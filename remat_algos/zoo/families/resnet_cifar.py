@@ -41,7 +41,7 @@ def resnet_cifar(
     stages : tuple of int, optional
         Number of blocks of each stage; overrides the depth.
     bottleneck : bool
-        Blocks of three convolutions, 1 x 1, 3 x 3 and 1 x 1, with four times the channels; else two 3 x 3.
+        Blocks have three convolutions, 1 x 1, 3 x 3 and 1 x 1, and four times the channels; else two of 3 x 3.
     width : int
         Channels of the first stage; each later one has twice as many.
     preactivation : bool

@@ -6,7 +6,8 @@ from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
 
-BUCKETS = 32  # of distances between words
+# Number of buckets of distances between words.
+BUCKETS = 32
 SPARSE_EVERY = 2
 
 
@@ -24,12 +25,12 @@ def switch_transformer(
     capacity: int = 125,
     words: int = 32_128,
 ) -> None:
-    """Switch Transformer (fedus2022): encoder and decoder with experts in every second layer, one per word.
+    """Switch Transformer (fedus2022): every second layer of encoder and decoder has experts; each word uses one.
 
-    The rest is T5 (raffel2020): RMS norms before the sublayers, no bias in linear layers, and a learned bias of the
-    attention scores per head and bucket of distances, with one table for the encoder and one for the decoder. One
-    matrix is the embedding of both sides and the output matrix. So Switch-Base with 8 experts has 619,339,008
-    parameters, like its checkpoint with 620 million.
+    The rest is T5 (raffel2020): RMS norms before the sublayers, linear layers without bias, and a learned bias of the
+    attention scores per head and bucket of distances, with one table for the encoder and one for the decoder. Encoder,
+    decoder and output layer share one embedding matrix. So Switch-Base with 8 experts has 619,339,008 parameters; its
+    checkpoint has 620 million.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def switch_transformer(
 
 
 def _bias(net: Layers, sequence: int, heads: int, causal: bool) -> Tensor:
-    """Bias of the attention scores of all layers: one number per head and bucket of distances, with the mask."""
+    """Add the score bias that all layers share: a number per head and bucket of distances, plus the mask."""
     with net.scope("bias"):
         buckets = net.input("buckets", (sequence, sequence), "int64")
         bias = net.copy(net.embedding(buckets, BUCKETS, heads), heads, sequence, sequence)
@@ -77,7 +78,7 @@ def _bias(net: Layers, sequence: int, heads: int, causal: bool) -> Tensor:
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: int, bias: Tensor | None) -> Tensor:
-    """Attention of the normed x to `other`, or to itself, with a residual connection."""
+    """Add attention of the normalized x to `other`, or to itself, with a residual connection."""
     with net.scope(name):
         normal = net.rms_norm(x)
         width = x.shape[-1]
@@ -90,7 +91,7 @@ def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: in
 
 
 def _transformed(net: Layers, x: Tensor, inner: int, experts: int, capacity: int, balances: list[Tensor]) -> Tensor:
-    """Two linear layers with a ReLU between, dense or in experts, with a residual connection."""
+    """Add two linear layers with a ReLU between, dense or as experts, with a residual connection."""
 
     def products(rows: Tensor, name: str) -> Tensor:
         with net.scope(name):

@@ -25,10 +25,10 @@ def transformer(
 ) -> None:
     """The Transformer (vaswani2017): encoder and decoder, with norms after the residual sums.
 
-    One matrix is the embedding of both sides and the output matrix; attention has no biases; dropout follows the
-    embeddings and each sublayer. The default batch is about an eighth of the paper's 25,000 words, for one of its 8
-    GPUs. With the paper's "about 37,000" words, base has 63,045,632 parameters and big 214,171,648; its table 3 states
-    65 and 213 million.
+    Encoder, decoder and output layer share one embedding matrix. Attention has no biases. Dropout follows the
+    embeddings and each sublayer. The paper uses batches of 25,000 words on 8 GPUs; the default batch is about an eighth
+    of that, for one GPU. With a vocabulary of 37,000 words, base has 63,045,632 parameters and big 214,171,648; table 3
+    of the paper states 65 and 213 million.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ def transformer(
 
 
 def _embedded(net: Layers, side: str, shape: tuple[int, int], shared: Tensor, positions: Tensor) -> Tensor:
-    """Embed words and add their positions, which are sines and cosines."""
+    """Embed words and add the sines and cosines of their positions."""
     with net.block(f"{side}.embedding"):
         x = net.embedding(net.input("tokens", shape, "int64"), *shared.shape, weight=shared, name="words")
         return net.dropout(net.pointwise("Add", [net.scale(x, factor=x.shape[-1] ** 0.5), positions]))
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor, heads: int, mask: Tensor, fused: bool) -> Tensor:
-    """Attention of x to `other`, with a residual connection."""
+    """Add attention of x to `other`, with a residual connection."""
     with net.scope(name):
         q, k, v = (
             net.linear(rows, x.shape[-1], bias=False, name=f"{side}_proj")
@@ -81,7 +81,7 @@ def _attended(net: Layers, name: str, x: Tensor, other: Tensor, heads: int, mask
 
 
 def _transformed(net: Layers, x: Tensor, inner: int) -> Tensor:
-    """Feed-forward sublayer: two linear layers with a ReLU between, and a residual connection."""
+    """Add a feed-forward sublayer: two linear layers with a ReLU between, and a residual connection."""
     with net.scope("mlp"):
         y = net.relu(net.linear(x, inner, name="fc1"))
         return _sublayer(net, x, net.linear(y, x.shape[-1], name="fc2"))

@@ -9,7 +9,8 @@ from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
 
 DEPTHS = (11, 13, 16, 19)
-WIDEST = 8  # times the width of the first stage
+# Maximum multiple of the width of the first stage.
+WIDEST = 8
 HIDDEN = 64
 
 
@@ -33,19 +34,19 @@ def vgg(
 ) -> None:
     """VGG: plain stacks of 3 x 3 convolutions (simonyan2015, table 1).
 
-    Depths 11, 13, 16 and 19 are A, B, D and E of the table. The first linear layer reads the whole remaining image:
-    7 x 7 pixels if it has 224 x 224 at the start.
+    Depths 11, 13, 16 and 19 are configurations A, B, D and E of the table. The first linear layer reads the whole
+    remaining image: 7 x 7 pixels for an input of 224 x 224.
 
     Parameters
     ----------
     depth : int
-        Number of convolutions and linear layers: 11, or 13, 16, 19 and so on, where stages have 2, 2, k, k and k
+        Number of convolutions and linear layers: 11, or 13, 16, 19 and so on with stages of 2, 2, k, k and k
         convolutions.
     stages : tuple of int, optional
         Number of convolutions of each stage; overrides the depth. Max pooling follows each stage.
     width : int
-        Channels of the first stage; later ones have twice as many, up to 8 times. The hidden linear layers have 64
-        times as many features.
+        Channels of the first stage; each later stage has twice as many, up to 8 times the width. The hidden linear
+        layers have 64 times as many features.
     norm : bool
         A batch norm follows each convolution.
     """

@@ -40,9 +40,9 @@ def vit(
     patch : int
         Side of a patch; it must divide the image.
     depth, width, heads : int
-        Number of blocks, length of a token, number of attention heads; a block's hidden layer has length 4 x width.
+        Number of blocks, length of a token, number of attention heads; hidden layers have length 4 x width.
     dropout_layers : bool
-        Dropout after positions, attention and linear layers; in torchvision its rate is 0.
+        Dropout after positions, attention and linear layers; torchvision uses a rate of 0.
     """
     if image % patch:
         raise net.fault(
@@ -64,7 +64,7 @@ def vit(
 
 
 def _layer(net: Layers, x: Tensor, heads: int, fused: bool, dropout_layers: bool) -> Tensor:
-    """A Transformer block: attention, then two linear layers, each after a norm and with a residual connection."""
+    """Add a Transformer block: attention, then two linear layers; both follow a norm and have a residual connection."""
     width = x.shape[-1]
     with net.scope("self_attention"):
         packed = net.linear(net.layer_norm(x, name="ln"), 3 * width, name="in_proj")
