@@ -24,7 +24,6 @@ WRITTEN = "X.nodes.csv (with its other tables next to it), X.dot, X.gv, X.txt, X
 
 
 def add_source(parser: argparse.ArgumentParser, help: str | None = None, optional: bool = False) -> None:
-    """Add the arguments GRAPH and --nodes."""
     forms = f"a file (tables, {FORMATS}: docs/formats.md) or model:NAME (remat models)"
     parser.add_argument("graph", metavar="GRAPH", nargs="?" if optional else None, help=help or forms)
     add(parser, "nodes")
@@ -36,7 +35,6 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
 
 
 def read_source(arguments: argparse.Namespace) -> ComputationGraph:
-    """Read the graph of a file or model, without changes."""
     from remat_algos.formats.graph_files import read_with_notes
 
     return read_with_notes(arguments.graph, nodes=arguments.nodes)[0]
@@ -122,7 +120,6 @@ def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool
 
 
 def encoded(graph: ComputationGraph, bits: int) -> str:
-    """Describe the effect of encoding on a graph; "" without encoding."""
     from remat_algos.ir.encode import n_encoded
 
     if not bits:

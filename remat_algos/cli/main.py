@@ -217,7 +217,6 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
 
 
 def _parser(command: str) -> tuple[_Parser, Callable[[argparse.Namespace], int | None]]:
-    """Return the parser and the function of a command."""
     parser = _Parser(prog=f"remat {command}", description=HELPS[command])
     module = importlib.import_module(f"{commands.__name__}.{command}")
     module.add_arguments(parser)
@@ -226,7 +225,6 @@ def _parser(command: str) -> tuple[_Parser, Callable[[argparse.Namespace], int |
 
 
 def _overview(arguments: Sequence[str]) -> NoReturn:
-    """Print the list of commands, or the version."""
     parser = _Parser(
         prog="remat",
         description="Plan which values to drop and recompute, so that training a neural network fits in memory.",

@@ -36,7 +36,6 @@ def print_json(record: dict[str, Any]) -> None:
 
 
 def nowhere() -> TextIO:
-    """Open a stream that discards everything written to it."""
     return open(os.devnull, "w", encoding="utf-8", errors="replace")
 
 
@@ -92,7 +91,6 @@ def _columns(file: TextIO) -> int:
 
 
 def print_row(label: str, text: str) -> None:
-    """Print a labelled line below a result."""
     _print(wrapped(text, first=label.ljust(LABEL_WIDTH), indent=" " * LABEL_WIDTH))
 
 
@@ -126,7 +124,6 @@ def draw(arguments: argparse.Namespace, picture: str, subject: Any, **options: A
 
 
 def _print(lines: Sequence[str]) -> None:
-    """Print lines: in colour on a terminal, plain in a pipe or if NO_COLOR is set."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         print("\n".join(lines))
         return

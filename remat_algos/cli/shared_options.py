@@ -147,7 +147,6 @@ def allocator(text: str) -> str:
 
 
 def region(text: str) -> tuple[str, tuple[str, str]]:
-    """Parse a region: (name, (pattern, limit))."""
     name, _, rest = text.partition("=")
     pattern, _, limit = rest.rpartition(":")
     if not (name and pattern and limit):
@@ -454,7 +453,6 @@ def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link 
 
 
 def constraints_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Constraints | None:
-    """Return the constraints on a graph, or None."""
     from remat_algos.schedule.constraints import Constraints
 
     regions: dict[str, tuple[str, str]] = {}

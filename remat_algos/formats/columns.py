@@ -251,7 +251,6 @@ class ColumnTable:
 
 
 def aliases(known: Known) -> dict[str, str]:
-    """Map every column name and alias to its column."""
     return {alias: column for column, others in known.items() for alias in (column, *others)}
 
 

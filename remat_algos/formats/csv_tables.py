@@ -161,7 +161,6 @@ def table_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def write_table(out: TextIO, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a CSV text row by row, in the format of `table_text`."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([_marked(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)

@@ -521,6 +521,5 @@ def _beyond_edges(graph: ComputationGraph, form: GraphFormat) -> list[str]:
 
 
 def _writer(file: Path) -> GraphFormat | None:
-    """Return the format that writes files with this extension; None for tables and unknown extensions."""
     forms = (form for form in graph_formats() if form.write is not None)
     return next((form for form in forms if file.suffix.lower() in form.endings), None)

@@ -88,7 +88,6 @@ class _RowReader:
             self.backward = "present"
 
     def tables(self) -> Tables:
-        """Return the rows, including the reads of each gradient."""
         if self.backward == "to come":
             inputs, output = self.table.flags("grad_needs_inputs"), self.table.flags("grad_needs_output")
             for name, needs_inputs, needs_output in zip(self.names, inputs, output, strict=True):

@@ -181,14 +181,12 @@ def curve(ax: Axes, i: int, x: Sequence[float], y: Sequence[float], **options: A
 
 
 def edges(ax: Axes, lines: Iterable[Any], width: float = 0.9, faint: float | None = None) -> None:
-    """Draw lines behind the nodes."""
     from matplotlib.collections import LineCollection
 
     ax.add_collection(LineCollection(list(lines), colors=GREY, linewidths=width, alpha=faint, zorder=1))
 
 
 def dots(ax: Axes, points: Any, sizes: Any, colours: Sequence[str]) -> None:
-    """Draw nodes without names."""
     x, y = points.T
     ax.scatter(x, y, s=sizes, c=colours, edgecolors=GREY, linewidths=0.8, zorder=2)
     ax.margins(0.03, 0.1)

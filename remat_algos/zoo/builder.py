@@ -126,7 +126,6 @@ class Builder:
         return self._resident(self.named(name), shape, dtype or self.settings.dtype, "input")
 
     def parameter(self, name: str, shape: Shape) -> Tensor:
-        """Add a parameter, which has the model's dtype; `name` is a full name."""
         parameter = self._resident(self._claim(name), shape, self.settings.dtype, "parameter")
         self.parameter_shapes[name] = shape
         return parameter
@@ -348,7 +347,6 @@ class Builder:
             )
 
     def _rank(self, name: str, x: Tensor) -> int:
-        """Return the number of spatial axes of an image."""
         if len(x.shape) < 3:
             raise self.fault(
                 "{name} reads shape {shape!w}; give an image, (batch, channels, *lengths)", name=name, shape=x.shape
@@ -356,7 +354,6 @@ class Builder:
         return len(x.shape) - 2
 
     def _each(self, name: str, what: str, size: Size, rank: int) -> Shape:
-        """Return the size of each of `rank` axes."""
         sizes = size if isinstance(size, tuple) else (size,) * rank
         if len(sizes) != rank or not all(isinstance(n, WHOLE) for n in sizes):
             raise self.fault(

@@ -125,7 +125,6 @@ class _Contraction:
 
     @property
     def merged(self) -> Bool:
-        """bool[n_blocks]: True for a block of several nodes."""
         return self.size > 1
 
     @property
@@ -134,7 +133,6 @@ class _Contraction:
         return ~self.merged[self.group]
 
     def sums(self, amounts: Int64 | Bool) -> Int64:
-        """int64[n_blocks]: sums of amounts over the nodes of each block."""
         total = np.zeros(self.size.size, np.int64)
         np.add.at(total, self.group, amounts)
         return total

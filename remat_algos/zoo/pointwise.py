@@ -118,13 +118,11 @@ class Pointwise(Builder):
         return self.pointwise("Subtract", [x, self._reduced("Max", x, axis, name="max")], name="below")
 
     def _reduced(self, op: str, x: Tensor, axis: int = -1, *, name: str) -> Tensor:
-        """Reduce an axis to length 1."""
         axis = self._axis(name, x, axis)
         shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         return self.run(op, [x], shape, name=self.named(name), elements=prod(x.shape), dtype=x.dtype)
 
     def _mean(self, x: Tensor, name: str) -> Tensor:
-        """The mean of all elements."""
         return self.run("Mean", [x], (), name=self.named(name), elements=prod(x.shape), dtype="float32")
 
     def concat(self, *tensors: Tensor, axis: int = 1, name: str = "concat") -> Tensor:

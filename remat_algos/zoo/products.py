@@ -143,7 +143,6 @@ class Products(Pointwise):
     def _fused(
         self, q: Tensor, k: Tensor, v: Tensor, scores: Shape, mask: Tensor | None, bias: Tensor | None, name: str
     ) -> Tensor:
-        """Add attention as one node."""
         return self.run(
             "Attention",
             [x for x in (q, k, v, bias, mask) if x is not None],

@@ -32,7 +32,6 @@ METHODS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the buffers, the search for addresses, the output."""
     add_graph(parser, optional=True)
     parser.add_argument(
         "order",
@@ -146,7 +145,6 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
 
 
 def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation | SplitAllocation:
-    """Assign addresses by the chosen method, in one arena or in one arena per capacity."""
     capacities = arguments.capacity or [None]
     with searching(arguments) as search:
         if arguments.method == "offsets":
@@ -162,7 +160,6 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation | 
 
 
 def _fixed(buffers: Buffers) -> str:
-    """Describe how many buffers of a table are fixed."""
     offsets, arenas = int((buffers.offset >= 0).sum()), int(((buffers.arena >= 0) & (buffers.offset < 0)).sum())
     if offsets and offsets == len(buffers):
         column = "columns offset and arena" if (buffers.arena >= 0).any() else "column offset"

@@ -179,7 +179,6 @@ def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
 
 
 def _decimal(amount: Fraction | int) -> str:
-    """Format a number without trailing zeros."""
     whole = f"{float(amount):,.{DECIMALS * 2}f}"
     return f"{int(amount):,}" if amount == int(amount) else whole.rstrip("0")
 

@@ -24,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read a graph, optionally add gradients or encode feature maps, and write it."""
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.encode import encode
     from remat_algos.result import Summary

@@ -12,7 +12,6 @@ from remat_algos.search.solve import solve
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the plan or its solver, the value."""
     add_graph(parser)
     parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan for the graph, written by remat solve -o")
     add(parser, solver="without PLAN: explain the plan of this solver")
@@ -28,7 +27,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> "Plan":
-    """Read the plan, or compute it with the solver."""
     if arguments.plan is None and arguments.solver is None:
         raise RematError("give PLAN, or --solver NAME to compute one")
     if arguments.plan is None:

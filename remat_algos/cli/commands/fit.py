@@ -23,7 +23,6 @@ MAX_VALUE = 4096
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the model, the varied option, the memory to fit into."""
     parser.add_argument(
         "--model",
         metavar="NAME[?OPTION=VALUE&...]",
@@ -79,7 +78,6 @@ def _numbers(text: str) -> list[int]:
 
 
 def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
-    """Return the values to try; None means every integer."""
     _check_vary(arguments.vary, model, options)
     values = arguments.values or get_family(model).values(arguments.vary, model, options)
     if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:

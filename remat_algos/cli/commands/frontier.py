@@ -12,7 +12,6 @@ from remat_algos.questions.frontier import frontier
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the solvers, the number of budgets."""
     add_graph(parser)
     add(parser, "solvers")
     points = "number of plans to show, and of evenly spaced budgets to plan for (20)"

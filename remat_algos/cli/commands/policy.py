@@ -33,7 +33,6 @@ def every(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the plan or the budget, the blocks."""
     add_graph(parser)
     plan = "a plan for the graph, written by remat solve -o: find the policy nearest to it"
     parser.add_argument("plan", metavar="PLAN", nargs="?", help=plan)

@@ -26,7 +26,6 @@ from remat_algos.search.solve import solve
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the budget or a plan, the backend."""
     add_graph(parser)
     add(parser, "limits", "copies", "solver", "options", solver="a solver (remat solve --help) or auto: the best one")
     add(parser, time_limit="stop the search SECONDS after the start, with the best plan found until then")

@@ -40,7 +40,6 @@ MAX_PRINTED_STEPS = 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the order or mirror counts, manual decisions."""
     add_graph(parser)
     add(parser, "order", "mirror")
     group = parser.add_argument_group("what if (other nodes: as in ORDER or --mirror; without these, the opposite)")
@@ -155,7 +154,6 @@ def _check_length(simulation: Any, steps: range | None) -> None:
 
 
 def _print_table(simulation: Any, form: str, steps: range | None) -> None:
-    """Print a row for each action, as text, Markdown or CSV."""
     rows = step_table(simulation, steps=steps, names=NAMED if form == "text" else None)
     if form == "csv":
         cells = ((row.step, row.action, row.name, _words(row.live), row.bytes, int(row.peak)) for row in rows)
@@ -300,7 +298,6 @@ def _rows(
 
 
 def _print_live(simulation: Any, step: int) -> None:
-    """Print the largest values that are live at a step."""
     live = [each for each in live_set(simulation, step) if each.memory]
     if live:
         shown = [(shortened(x.name), format_bytes(x.memory), x.role, str(x.made_at)) for x in live[:LISTED]]

@@ -32,7 +32,6 @@ OF_JOBS = ("output", "processes", "dask", "part", "retries", "retry_failed", "ti
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: jobs or a folder of results, how jobs run, and what to do with the results."""
     parser.add_argument(
         "jobs", metavar="JOBS", help="jobs to run, .jsonl or .csv; or the folder of a sweep, to show its results"
     )

@@ -19,7 +19,6 @@ from remat_algos.wording import counted, exact_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the order or mirror counts, the output."""
     add_graph(parser)
     add(parser, "order", "mirror", output=f"write the mirrored graph: {WRITTEN}")
     add_plot(parser, "graph")

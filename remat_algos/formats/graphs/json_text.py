@@ -440,7 +440,6 @@ def _pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _record_of(pairs: Any) -> Record:
-    """Convert pairs to a record, without null entries."""
     return {str(key): entry for key, entry in pairs if entry is not None}
 
 

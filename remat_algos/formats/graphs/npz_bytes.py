@@ -163,7 +163,6 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
 
 
 def _texts(entries: Iterable[Any]) -> tuple[str, ...]:
-    """Return the entries as a tuple; ValueError if one is not text."""
     texts = tuple(entries)
     if not all(isinstance(text, str) for text in texts):
         raise ArgumentError("a name is not text")

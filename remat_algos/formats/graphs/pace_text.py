@@ -62,7 +62,6 @@ def edges_of(lines: Lines, source: str, line: int, n: int, m: int, noun: str) ->
 
 
 def _isolated(n: int, edges: list[tuple[int, int, int]]) -> int:
-    """Count the nodes without edges."""
     return n - len({x for _, *ends in edges for x in ends})
 
 

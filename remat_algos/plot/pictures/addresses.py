@@ -96,7 +96,6 @@ def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Alloca
 
 
 def _starts(split: SplitAllocation) -> Int64:
-    """int64[n_arenas]: the bottom of each arena in the picture."""
     return np.cumsum(split.sizes) - np.array(split.sizes, np.int64)
 
 

@@ -148,7 +148,6 @@ def _edges(ax: Axes, tree: BagTree, points: Float64, half: Float64) -> None:
 
 
 def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list[str]) -> None:
-    """Draw bags as boxes; positions and sizes are in inches."""
     _edges(ax, tree, points, _row_heights(tree, boxes) / 2)
     for bag in tree.order:
         axes.boxed(ax, points[bag].tolist(), texts[bag], _colour(tree, bag), pad=tuning.PAD / axes.text_height())

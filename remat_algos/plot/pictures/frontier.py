@@ -82,7 +82,6 @@ def _staircase(frontier: Frontier, plans: Sequence[Plan], right: int) -> tuple[A
 
 
 def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
-    """Draw the Pareto frontier of all solvers below their curves."""
     if not frontier.plans:
         return []
     x, y = _staircase(frontier, frontier.plans, right)
@@ -120,7 +119,6 @@ def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
 
 
 def _infeasible(ax: Axes, floor: int) -> Any:
-    """Hatch the bytes below the lower bound on the peak."""
     return ax.axvspan(0, floor, facecolor=PALE, edgecolor="white", hatch="///", linewidth=0, label="bound", zorder=0)
 
 

@@ -102,7 +102,6 @@ def node_kinds(simulation: Simulation) -> Kinds:
 
 
 def _times(runs: int) -> str:
-    """Return a suffix for the name of a node that runs several times."""
     return f" \N{MULTIPLICATION SIGN}{runs}" if runs > 1 else ""
 
 
@@ -113,7 +112,6 @@ def _size(placed: LayeredLayout, names: list[str]) -> tuple[float, float]:
 
 
 def _sides(placed: LayeredLayout) -> tuple[float, float]:
-    """Return the leftmost and the rightmost place, including bends of edges."""
     places = [placed.points[:, 0], placed.across[..., 0].ravel(), placed.inside[..., 0].ravel()]
     return min(x.min(initial=0) for x in places), max(x.max(initial=0) for x in places)
 
@@ -121,7 +119,6 @@ def _sides(placed: LayeredLayout) -> tuple[float, float]:
 def _boxes(
     ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds, names: list[str]
 ) -> list[tuple[Any, str]]:
-    """Draw nodes as boxes with names, the first layer at the top."""
     _edges(ax, placed, on_side=False)
     outputs = _outputs(graph)
     for v, name in enumerate(names):

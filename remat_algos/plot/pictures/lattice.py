@@ -89,7 +89,6 @@ def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = 24) 
 
 
 def letters_only(graph: ComputationGraph) -> bool:
-    """True if each name of a forward node is one character."""
     return all(len(graph.labels[v]) == 1 for v in np.flatnonzero(graph.forward).tolist())
 
 
@@ -148,7 +147,6 @@ def _read_inside(family: LowerSetFamily, members: Bool) -> Bool:
 
 
 def _table(graph: ComputationGraph, path: LowerSets) -> list[str]:
-    """Return a heading and a line for each set of a chain."""
     block, kept, terms = path.blocks(graph), path.kept(graph), path.terms(graph).sum(axis=1)
     rows, again, kept_bytes = [], 0, 0
     for i in range(len(path)):
@@ -165,7 +163,6 @@ def _box(names: list[str]) -> float:
 
 
 def _size(points: Float64, names: list[str], table: list[str]) -> tuple[float, float]:
-    """Return width and height in inches of the diagram with names and its table."""
     wide, high = np.ptp(points, axis=0) + 1
     return wide * _box(names) + _wide(table), (high + (1 if table else 0)) * tuning.LEVEL
 

@@ -437,7 +437,6 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
 
 
 def _busy(played: Timeline) -> list[str]:
-    """Return the busy share of each engine as text."""
     return [f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items()]
 
 

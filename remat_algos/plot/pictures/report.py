@@ -204,7 +204,6 @@ class Texts:
         return self._place[text]
 
     def of_bytes(self, sizes: Iterable[int]) -> list[int]:
-        """Return the indices of the formatted sizes."""
         return [self(format_bytes(size)) for size in sizes]
 
 
@@ -268,7 +267,6 @@ def _facts(plan: Plan | Simulation) -> list[tuple[str, str]]:
 
 
 def _engines(simulation: Simulation, played: Timeline, texts: Texts) -> dict[str, Any]:
-    """Return the busy intervals of the three engines, their waits, and the bytes on the host."""
     loads = simulation.schedule.loads
     return {
         "names": list(ENGINES),

@@ -120,7 +120,6 @@ def _image(ax: Axes, cells: NDArray[np.int8], **options: Any) -> None:
 
 
 def _legend(cells: Int8) -> list[tuple[Any, str]]:
-    """Return a legend row (patch, label) for each state in the picture."""
     styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
     return [(axes.patch(style, GREY), style.label) for style in styles]
 

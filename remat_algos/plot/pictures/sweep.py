@@ -106,7 +106,6 @@ def profiles_text(results: SweepResults, *, width: int) -> list[str]:
 
 
 def _near(ratios: Sequence[float]) -> int:
-    """Count the ratios that are near the best; ratios are sorted."""
     return bisect_right(ratios, 1 + tuning.WITHIN / 100)
 
 
@@ -323,7 +322,6 @@ def _times(results: SweepResults) -> Times:
 
 
 def _sizes(results: SweepResults) -> dict[str, int]:
-    """Return the known numbers of nodes by graph id."""
     return {row["graph_id"]: max(1, row["nodes"]) for row in results if row["nodes"] is not None}
 
 

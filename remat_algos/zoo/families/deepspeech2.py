@@ -112,7 +112,6 @@ def _recurrent(net: Layers, x: Tensor, start: Tensor, steps: int, gated: bool) -
 
 
 def _one_direction(net: Layers, parts: Sequence[Tensor], h: Tensor, gated: bool, name: str) -> list[Tensor]:
-    """Run the steps in one direction; return the state after each step."""
     cell = _gated_cell if gated else _cell
     states = []
     with net.scope(name):

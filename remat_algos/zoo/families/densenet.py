@@ -70,7 +70,6 @@ def densenet(
 
 
 def _layer(net: Layers, x: Tensor, width: int) -> Tensor:
-    """Compute `width` new channels from all previous channels."""
     x = net.relu(net.batch_norm(x, name="norm1"), name="relu1")
     x = net.convolution(x, BOTTLENECK * width, 1, bias=False, name="conv1")
     x = net.relu(net.batch_norm(x, name="norm2"), name="relu2")
@@ -78,7 +77,6 @@ def _layer(net: Layers, x: Tensor, width: int) -> Tensor:
 
 
 def _half(net: Layers, x: Tensor) -> Tensor:
-    """Halve the channels and the image."""
     x = net.convolution(net.relu(net.batch_norm(x)), x.shape[1] // 2, 1, bias=False)
     return net.average_pool(x, 2, 2)
 

@@ -111,7 +111,6 @@ def diffusion_unet(
 
 
 def _time(net: Layers, batch: int, width: int) -> Tensor:
-    """Embed the time step: apply two linear layers to its sines and cosines."""
     with net.block("time"):
         x = net.linear(net.input("waves", (batch, width)), 4 * width, name="linear1")
         return net.linear(net.silu(x), 4 * width, name="linear2")

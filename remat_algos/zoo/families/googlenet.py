@@ -100,7 +100,6 @@ def _inception(net: Layers, x: Tensor, channels: Sequence[int], norm: bool) -> T
 
 
 def _head(net: Layers, x: Tensor, classes: int, width: int, norm: bool) -> Tensor:
-    """Compute the scores of an auxiliary classifier."""
     x = _unit(net, net.average_pool(x, 5, 3), scaled(HEAD, width), 1, "conv", norm)
     x = net.reshape(x, x.shape[0], prod(x.shape[1:]), name="flatten")
     x = net.relu(net.linear(x, scaled(AUXILIARY_HIDDEN, width), name="fc1"), name="fc1.relu")

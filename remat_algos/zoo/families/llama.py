@@ -81,7 +81,6 @@ def gated(net: Layers, x: Tensor, inner: int, name: str = "mlp") -> Tensor:
 
 
 def language_loss(net: Layers, x: Tensor, words: int) -> Tensor:
-    """Add the final norm, the scores and the cross-entropy of the next words."""
     with net.block("head"):
         scores = net.linear(net.rms_norm(x), words, bias=False, name="lm_head")
     return net.softmax_cross_entropy(scores, net.input("labels", x.shape[:-1], "int64"))

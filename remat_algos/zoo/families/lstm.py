@@ -34,7 +34,6 @@ class Stack:
         return cls(net, name, weights, states)
 
     def step(self, x: Tensor, time: int) -> Tensor:
-        """Run one step; return the state h of the top cell."""
         for k, weights in enumerate(self.weights):
             with self.net.block(f"{self.name}.layer{k}.step{time}"):
                 self.states[k] = self.net.lstm_cell(x, *self.states[k], weights)

@@ -58,7 +58,6 @@ def nmt(
 
 
 def _words(net: Layers, name: str, batch: int, steps: int, words: int, width: int) -> list[Tensor]:
-    """Embed words; return one tensor per step."""
     with net.scope(name):
         embedded = net.embedding(net.input("tokens", (batch, steps), "int64"), words, width)
         return [net.view(x, batch, width) for x in net.split(embedded, steps, axis=1)]
@@ -78,13 +77,11 @@ def _encoder(net: Layers, words: list[Tensor], depth: int, width: int) -> list[T
 
 
 def _initial(net: Layers, last: Tensor, name: str) -> Tensor:
-    """Compute an initial state of the decoder from the last state of the encoder."""
     with net.scope(f"decoder.first.{name}"):
         return net.tanh(net.linear(last, last.shape[1]))
 
 
 def _sequence(net: Layers, states: list[Tensor]) -> Tensor:
-    """Stack states of shape (batch, width) to one tensor of shape (batch, steps, width)."""
     batch, width = states[0].shape
     return net.concat(*(net.view(state, batch, 1, width) for state in states), name="states")
 

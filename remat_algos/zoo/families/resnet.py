@@ -158,7 +158,6 @@ def preactivated(net: Layers, x: Tensor, windows: Windows, *, project: bool = Tr
 
 
 def _reshaped(net: Layers, x: Tensor, windows: Windows, project: bool) -> Tensor:
-    """Convert x to the shape after the convolutions."""
     channels, stride = windows[-1][0], max(stride for _, _, stride in windows)
     if project:
         return net.convolution(x, channels, 1, stride=stride, bias=False, name="downsample")
@@ -167,7 +166,6 @@ def _reshaped(net: Layers, x: Tensor, windows: Windows, project: bool) -> Tensor
 
 
 def scores(net: Layers, x: Tensor, classes: int, *, dropout: bool = False) -> Tensor:
-    """Add the mean of each channel, optional dropout, and a linear layer."""
     x = net.average_pool_to(x, 1, 1, name="avgpool")
     x = net.dropout(x) if dropout else x
     return net.linear(net.reshape(x, *x.shape[:2], name="flatten"), classes, name="fc")

@@ -63,14 +63,12 @@ def transformer(
 
 
 def _embedded(net: Layers, side: str, shape: tuple[int, int], shared: Tensor, positions: Tensor) -> Tensor:
-    """Embed words and add the sines and cosines of their positions."""
     with net.block(f"{side}.embedding"):
         x = net.embedding(net.input("tokens", shape, "int64"), *shared.shape, weight=shared, name="words")
         return net.dropout(net.pointwise("Add", [net.scale(x, factor=x.shape[-1] ** 0.5), positions]))
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor, heads: int, mask: Tensor, fused: bool) -> Tensor:
-    """Add attention of x to `other`, with a residual connection."""
     with net.scope(name):
         q, k, v = (
             net.linear(rows, x.shape[-1], bias=False, name=f"{side}_proj")
@@ -81,7 +79,6 @@ def _attended(net: Layers, name: str, x: Tensor, other: Tensor, heads: int, mask
 
 
 def _transformed(net: Layers, x: Tensor, inner: int) -> Tensor:
-    """Add a feed-forward sublayer: two linear layers with a ReLU between, and a residual connection."""
     with net.scope("mlp"):
         y = net.relu(net.linear(x, inner, name="fc1"))
         return _sublayer(net, x, net.linear(y, x.shape[-1], name="fc2"))

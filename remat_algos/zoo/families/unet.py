@@ -57,7 +57,6 @@ def unet(
 
 
 def _twice(net: Layers, x: Tensor, channels: int, padding: bool) -> Tensor:
-    """Add two 3 x 3 convolutions, each with a ReLU."""
     for k in (1, 2):
         x = net.relu(net.convolution(x, channels, 3, padding=int(padding), name=f"conv{k}"), name=f"relu{k}")
     return x

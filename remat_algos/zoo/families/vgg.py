@@ -67,7 +67,6 @@ def vgg(
 
 
 def _stages(model: str, depth: int) -> tuple[int, ...]:
-    """Return the number of convolutions of each of five stages."""
     if depth == 11:
         return (1, 1, 2, 2, 2)
     last, rest = divmod(depth - 7, 3)
