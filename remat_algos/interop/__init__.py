@@ -1,1 +1,1 @@
-"""Conversion of graphs and decompositions from and to other libraries, all optional and imported on demand."""
+"""Conversion of graphs from and to other libraries, which are optional and imported on demand."""

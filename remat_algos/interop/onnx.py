@@ -136,7 +136,7 @@ def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...
         _write(tensor.name, "an initializer", written.maps[0])
     inputs = dict[str, str]()
     for name in graph.input if local else (info.name for info in graph.input):
-        # Inputs are collected separately: an initializer of the same name is legal, and is the input's default.
+        # Inputs are collected separately: an initializer with the name of an input is its default value.
         _write(name, "an input", inputs)
     written.update(inputs)
     for node in graph.node:

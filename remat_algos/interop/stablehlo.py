@@ -40,7 +40,7 @@ PRODUCTS = frozenset(("dot_general", "convolution"))
 """Operations whose FLOPs are counted."""
 
 EFFECTS = frozenset(("rng", "infeed", "outfeed", "send", "recv"))
-"""Operations that are never recomputed; calls that are marked as having a side effect are not recomputed either."""
+"""Operations with an effect, which are never recomputed; neither are calls marked with a side effect."""
 
 CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """Operations that call a function, each with the attribute that contains the function's name."""

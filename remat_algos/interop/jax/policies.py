@@ -223,7 +223,7 @@ class _NamedRun:
 
 
 def is_loop(eqn: Any) -> bool:
-    """Return True if XLA compiles a scan to a loop, whose recomputation it cannot merge with the forward part."""
+    """Return True if XLA compiles a scan to a loop; XLA then cannot merge a recomputation with the forward part."""
     return eqn.params["length"] > eqn.params["unroll"]
 
 
@@ -384,7 +384,7 @@ def apply(
 
 
 def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
-    """Return True if both graphs have the same equations; hashes differ if names reorder the arrays of a loop."""
+    """Return True if both graphs have the same equations; their hashes differ if naming reorders arrays of a loop."""
     pairs = [(each.value_indptr, each.read_indptr, each.node_memory) for each in (graph, other)]
     return graph.labels.ops == other.labels.ops and all(map(np.array_equal, *pairs))
 

@@ -1,4 +1,4 @@
-"""The equations of a function, after inlining, common subexpression elimination and dead code elimination."""
+"""Equations of a function after inlining, common subexpression elimination and dead code elimination."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p)
 """Loops and branches; each is one node with the cost and the intermediate values of its bodies."""
 
 TRANSPOSED = "transpose("
-"""Text in the name stack of each equation that JAX's transposition creates; such equations are backward ones."""
+"""Text in the name stack of each equation that JAX's transposition creates; these equations are backward."""
 
 
 class Source(NamedTuple):

@@ -163,7 +163,7 @@ def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
 
 
 class _Saving(NamedTuple):
-    """A set of values that a scan may save (None: JAX's own set), its bytes, and the cost to recompute the others."""
+    """Names of values that a scan may save (None: JAX's choice), their bytes, and the cost of recomputing others."""
 
     names: Sequence[str] | None
     memory: int
@@ -171,7 +171,7 @@ class _Saving(NamedTuple):
 
 
 def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
-    """Yield a set for each scan, from saving everything to saving nothing; a step adds minimum compute per byte."""
+    """Yield one set per scan, from saving all values to none; each step adds the minimum compute per freed byte."""
     current = [each[0] for each in savings]
     while True:
         yield {i: saving.names for i, saving in enumerate(current) if saving.names is not None}
@@ -215,7 +215,7 @@ def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
 
 
 def _weighted(graph: ComputationGraph) -> ComputationGraph:
-    """Give the boundary so much workspace that it has the peak, which then varies only with the bytes saved there."""
+    """Add workspace to the boundary so that the peak is there and varies only with the bytes saved across it."""
     workspace = graph.workspace.copy()
     workspace[int((~graph.forward).argmax())] = graph.memory.sum() + workspace.max()
     return graph.with_costs(workspace=workspace)

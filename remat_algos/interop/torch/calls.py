@@ -14,7 +14,7 @@ from remat_algos.interop.torch.stable_names import arguments_by_name, without_mo
 from remat_algos.interop.torch.storages import HOST, STORAGES, storages, tensors
 
 STATE, DRAW = "generator_state", "draw"
-"""Keys in `meta`: STATE of a draw is the node that reads the generator's state before it; DRAW of that is the draw."""
+"""Keys in `meta`: STATE of a draw is the node that reads the generator's state; DRAW of that node is the draw."""
 
 
 def is_draw(node: fx.Node) -> bool:
@@ -107,7 +107,7 @@ def arrive(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def wait_for_copies() -> None:
-    """Make compute wait for all copies: after an error their memory is freed at once, but they may still be running."""
+    """Make compute wait for all copies, which may still run when an error frees their memory."""
     for device, streams in list(_streams.items()):
         for stream in streams:
             # Waiting raises the original error again, which the caller already propagates.
@@ -116,7 +116,7 @@ def wait_for_copies() -> None:
 
 
 def _start_copy(direction: int, device: torch.device, source: torch.Tensor, into: torch.Tensor) -> None:
-    """Start a copy that waits for queued compute and the copy into `source`; its end becomes `copied` of the target."""
+    """Start a copy after queued compute and the copy into `source`; store the event of its end at the target."""
     if device.type in HOST:
         into.copy_(source)
         end = None

@@ -211,7 +211,7 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     graph = fx.Graph()
     copies: dict[fx.Node, Any] = {}  # fixed sizes become numbers
     first_of: dict[Any, fx.Node] = {}
-    # Storage of the result of a repeated computation -> storage of the first result.
+    # Key: storage of the result of a repeated computation; entry: storage of the first result.
     twins: dict[int, int] = {}
     # Visit inputs first: effect tokens of the backward part are placeholders in the middle of the graph.
     for node in sorted(module.graph.nodes, key=lambda node: node.op != "placeholder"):
@@ -305,7 +305,7 @@ def _hashable(argument: Any) -> Any:
 
 
 def _clone_mutated(graph: fx.Graph) -> None:
-    """Let all readers of an input that the runtime writes into read a clone; sort clones by their first reads."""
+    """Replace each input that the runtime writes into by a clone in all reads; sort the clones by first read."""
     output = graph.output_node()
     readers = {node: place for place, node in enumerate(graph.nodes)}
 
@@ -328,7 +328,7 @@ def _clone_mutated(graph: fx.Graph) -> None:
 
 
 def _locate_views(graph: fx.Graph) -> None:
-    """Give each view the storage of its base; fake tensors have different ones if the base was replaced by a clone."""
+    """Give each view the storage of its base; the storages of the fake tensors differ if a clone replaced the base."""
     for node in graph.nodes:
         base = _view_base(node)
         if (
@@ -340,7 +340,7 @@ def _locate_views(graph: fx.Graph) -> None:
 
 
 def _view_base(node: fx.Node) -> fx.Node | None:
-    """Return the base of the view that a call returns, by the schema of its operator, or the tuple that it indexes."""
+    """Return the tuple that a call indexes, or the base of the view that it returns according to its schema."""
     if node.target is operator.getitem:
         return node.args[0]
     schema = schema_of(node.target)

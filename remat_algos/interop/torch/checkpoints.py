@@ -420,7 +420,7 @@ def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
 
 
 def _by_default(model: nn.Module, capture: Callable[..., EagerCapture]) -> EagerCapture:
-    """Capture with the blocks of the lowest estimated peak; a trainer's own layers win unless others need < 2/3."""
+    """Capture with the blocks of the lowest estimated peak; replace a trainer's own layers only for a peak < 2/3."""
     marked = [name for name, each in model.named_modules() if hasattr(type(each), "gradient_checkpointing")]
     layers = [name for name in marked if not any(each.startswith(f"{name}.") for each in marked)]
     candidates = [layers, *(list(_entries("", model, depth, layers)) for depth in (1, 0, 2, 3))]

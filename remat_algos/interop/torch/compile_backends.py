@@ -225,7 +225,7 @@ def remat(
 
 
 def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
-    """Return the backend for an options object, the same one at each call with this object."""
+    """Return the backend for an options object; calls with the same object return the same backend."""
     entry = _partitioners.get(id(options))
     if entry is None:
         # The entry keeps the options alive, so that no other object can have the same id.

@@ -184,7 +184,7 @@ class _Recorder(DispatchMode):
         weakref.finalize(storage, self._freed, id(storage))
 
     def _freed(self, key: int) -> None:
-        """Record that a storage is freed; if it is the first term of the latest sum, that sum was in place."""
+        """Record that a storage is freed; if it is the first term of the latest sum, mark the sum as in place."""
         stored = self.storages.pop(key, None)
         if stored is None or stored.role:
             return
@@ -432,7 +432,7 @@ class _Recorder(DispatchMode):
             tensor = self.step.empty(layout.shape, layout.stride, layout.dtype, layout.device)
         finally:
             self.quiet = quiet
-        # Autograd keeps an unpacked tensor alive, so Python's references do not show when it is freed.
+        # Autograd keeps the storage alive, not this Python object, so the finalizers are set on the storage.
         storage = tensor.untyped_storage()
         self.storages[id(storage)] = handle.storage
         weakref.finalize(storage, self.storages.pop, id(storage), None)
@@ -504,7 +504,7 @@ def _written(operator: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
 
 
 def _updates_state(operator: Any, args: Any, kwargs: Any) -> bool:
-    """Return True for normalization in training, which writes running statistics although its schema hides it."""
+    """Return True for normalization in training; it writes running statistics, which its schema does not declare."""
     named = arguments_by_name(operator, args, kwargs)
     if named.get("running_mean") is None or "save_mean" in named:
         return False
@@ -523,14 +523,16 @@ def draws(operator: Any, args: Any, kwargs: Any) -> bool:
 class EagerCapture:
     """One training step as eager PyTorch runs it.
 
-    `graph` has one node for each operator that stores or writes something; a view is part of its base, and a node that
-    writes in place has a value of 0 bytes. Each node has an entry in three sequences. `overloads`: its operator, such
-    as "aten.mm.default". `paths`: the path of the module that calls it, or that calls the forward node of a gradient.
-    `counts` (int32): the number of earlier calls of the overload in the same call of the block. `holds` describes how
-    long PyTorch keeps values alive. `arguments` contains, for each block, a mapping from input values to the names of
-    arguments that share their storage. `checkpoints` is the number of checkpoints in the model itself. `state` is the
-    number of bytes of generator state that a checkpoint saves, 0 on a GPU. `notes` lists assumptions behind the
-    figures.
+    graph : one node for each operator that stores or writes something; a view is part of its base, and a node that
+        writes in place has a value of 0 bytes
+    holds : how long PyTorch keeps values alive
+    overloads : operator of each node, such as "aten.mm.default"
+    paths : path of the module that calls each node, or that calls the forward node of a gradient
+    counts : for each node, the number of earlier calls of its overload in the same call of the block; int32
+    arguments : for each block, a mapping from input values to the names of arguments that share their storage
+    checkpoints : number of checkpoints in the model itself
+    state : bytes of generator state that a checkpoint saves, 0 on a GPU
+    notes : assumptions behind the figures, as sentences
     """
 
     graph: ComputationGraph
@@ -705,8 +707,7 @@ def _assembled(
     for v, row in enumerate(rows):
         last_read[[number[x] for x in row.reads if forward[v] == forward[x.row]]] = v
     live_until = np.minimum([x.live_until for x in values], n - 1)
-    # A rerun of a block keeps its values alive until the same operator as the forward part did, even if their last
-    # reader is not rerun.
+    # A rerun of a block keeps values alive as long as the forward part did, even without the last reader of a value.
     inside = np.array([row.block is not None for row in rows])[graph.producer]
     live_until = np.where(((live_until > last_read) | inside) & ~graph.output, live_until, -1)
     blocks = _blocks(rows, graph, number)

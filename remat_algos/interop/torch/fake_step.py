@@ -35,8 +35,8 @@ class Attributes:
     """Snapshot of the objects to which a module's attributes refer, including submodules, containers and generators.
 
     The snapshot includes `arguments` of a call and the contents of their objects. `swapped` contains the ids of the
-    model's tensors and of the fake tensors that replace them; a replacement of one by the other is not a change
-    (`nn.RNNBase` has lists of its parameters).
+    model's tensors and of the fake tensors that replace them; replacing one by the other does not count as a
+    change (`nn.RNNBase` has lists of its parameters).
     """
 
     def __init__(self, module: nn.Module, arguments: Any = (), swapped: Set[int] = frozenset()) -> None:
@@ -69,7 +69,7 @@ class Attributes:
                 yield each, before, now
 
     def change(self) -> str:
-        """Return the change by a module's call that makes recomputation impossible, as a sentence; "" without one."""
+        """Describe the change in a module's call that makes recomputation impossible; "" if there is none."""
         if self.generators != python_generators():
             return "it draws from Python's or NumPy's generator, whose state PyTorch's checkpoints do not restore"
         in_arguments = {id(each) for each, _ in [*self.before.values()][self.own :]}
@@ -123,7 +123,7 @@ def _ids(entries: Any) -> list[int]:
 
 
 def assumed(operator: Any, args: Any, kwargs: Any, known: Sequence[Any]) -> Any:
-    """Return the value of all elements of a result, assuming finite elements and random numbers of 0.5; else None."""
+    """Return the value of all elements of a constant result, if finite elements and random numbers of 0.5 imply it."""
     name = operator.overloadpacket.__name__
     if name in ("isnan", "isinf", "isposinf", "isneginf"):
         return False

@@ -89,7 +89,7 @@ class _Lowering:
         self.pinned: dict[int, int] = {} if earlier is None else earlier.pinned  # value -> first instance
         self.node_of = {each: v for v, each in enumerate(captured.operators)}
         self.value: list[int] = simulation.lifetimes.value.tolist()  # instance -> value
-        # `hosts` has the host tensors of each value, `stored` the instance that was copied to them.
+        # `hosts`: host tensors of each value. `stored`: the instance that was copied to them.
         self.hosts: dict[int, list[fx.Node]] = {}
         self.stored: dict[int, int] = {} if earlier is None else earlier.stored
         self.arriving: set[int] = set()  # loaded, not read yet
@@ -141,7 +141,7 @@ class _Lowering:
             computed = None if self.earlier is None else self.earlier.copies.get(key)
             if computed is not None and (node.op == "placeholder" or node in self.parts):
                 self.copies[key] = self._receive(computed)
-            # A view is recreated from its base: saving the view too would not save work.
+            # A view is recreated from its base instead of being saved too.
             else:
                 self.copies[key] = self.graph.node_copy(node, lambda read: self.copy(read, serving))
         if node in self.parts and key[1][0] in self.arriving:

@@ -290,7 +290,7 @@ def _one_pass(
     *,
     gradients: bool,
 ) -> list[tuple[str, Any]]:
-    """Run a forward pass; return (name, value) of results, CPU generator and written tensors, and restore them."""
+    """Run a pass; return (name, value) of results, CPU generator and written tensors; restore generator and tensors."""
     slots = [(module, name) for module in model.modules() for name, each in module._buffers.items() if each is not None]
     buffers = [module._buffers[name] for module, name in slots]
     parameters = {name: model.get_parameter(name) for name in written}

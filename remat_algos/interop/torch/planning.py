@@ -203,8 +203,8 @@ class Partitioner:
         # For each graph without a plan within the budget: the error and the lowest peak.
         self._infeasible: list[tuple[BudgetError, int]] = []
         self._warned_above = self._warned_nothing = self._warned_infeasible = self._warned_waiting = False
-        # Both have the place of a graph as key. `_runs`: maximum number of runs that waited for their backward part
-        # simultaneously. `_pending`: one saved storage of each such run.
+        # Key: place of a graph. `_runs`: maximum number of runs that waited for backward at the same time. `_pending`:
+        # one saved storage of each waiting run.
         self._runs: dict[tuple[int, int], int] = {}
         self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}
         self._buckets = 0  # bytes of DDP's gradient buckets
@@ -326,7 +326,7 @@ class Partitioner:
         return self._compiling[0], self._place[1] + 1 if self._compiling == before else 0
 
     def _left(self, graph: ComputationGraph) -> Budget | Amount:
-        """Return the budget minus the bytes that earlier graphs save, and a device budget minus all other bytes too."""
+        """Return the budget minus the bytes that earlier graphs save; subtract all other bytes from a device budget."""
         if self.request.as_today:
             return self.request.budget
         budget = Budget.of(self.request.budget)
@@ -341,7 +341,7 @@ class Partitioner:
         return replace(budget, memory=memory, device=device)
 
     def _largest(self, figure: Callable[[GraphReport], int]) -> dict[tuple[int, int], int]:
-        """Return the place of each earlier graph with the maximum of a figure over the shapes of that graph."""
+        """Map the place of each earlier graph to the maximum of a figure over the shapes of that graph."""
         most: dict[tuple[int, int], int] = {}
         for report in self.reports:
             if report.place < self._place:
@@ -486,7 +486,7 @@ def _key(descriptor: Any) -> int | str | None:
 
 
 def check_before_backward(results: Any, inputs: Sequence[tuple[str, Any, Sequence[str]]]) -> None:
-    """Make the backward part raise GraphError if an input has changed since; entries are (name, tensor, recomputed)."""
+    """Make the backward part raise GraphError if an input has changed; items are (name, tensor, recomputed nodes)."""
     versions = [
         (name, weakref.ref(tensor), tensor._version, nodes)
         for name, tensor, nodes in inputs

@@ -103,10 +103,10 @@ ONE_GRAPH_OF_DDP = "torch._dynamo.config.optimize_ddp = False makes one graph of
 """Settings of PyTorch that messages recommend."""
 
 RECOMPUTE, REGION = "recompute", "ac_graph_id"
-"""Keys in `meta`: RECOMPUTE tells whether `torch.utils.checkpoint` recomputes a node, REGION in which regions."""
+"""Keys in `meta`: whether `torch.utils.checkpoint` recomputes a node, and the checkpoint regions around it."""
 
 CALLERS = "nn_module_stack"
-"""Key in `meta` for the modules that call a node; the modules have PyTorch's names."""
+"""Key in `meta` for the modules that call a node, by the names that PyTorch gives them."""
 _MODEL, _SLOT = re.compile(r"^[LG](\[[^\]]*\])+(\.__self__)?"), re.compile(r"\._modules\['([^']*)'\]")
 
 
@@ -128,7 +128,7 @@ def origin(descriptor: Any) -> Any:
 
 
 def n_forward(outputs: Any) -> int:
-    """Return the number of forward outputs, given all descriptors; that of a missing gradient is None."""
+    """Return the number of forward outputs, given the descriptors of all outputs; a missing gradient has None."""
     places = (
         i
         for i, descriptor in enumerate(map(origin, outputs))
@@ -354,7 +354,7 @@ def checkpoint_regions() -> Iterator[None]:
 
 
 class _NotReentrant:
-    """Replacement for reentrant checkpoints, which cannot be captured; it is equivalent."""
+    """Equivalent replacement for reentrant checkpoints, which cannot be captured."""
 
     @staticmethod
     def apply(function: Any, preserve: bool, *args: Any) -> Any:
@@ -542,7 +542,7 @@ def keywords_of(backend: Any) -> dict[str, Any]:
 def _captured_whole(function: Any) -> Any:
     """Wrap a function in a Python frame of its own if torch.compile would skip the function's frame.
 
-    torch.compile skips modules of classes in torch.nn if `net.compile` is used. `torch.compile(net)` runs all such
+    torch.compile skips modules of torch.nn's own classes after `net.compile()`. `torch.compile(net)` runs all such
     modules in one shared frame, whose compilations count together against the limit; a separate frame has its own
     limit.
     """

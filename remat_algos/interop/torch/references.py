@@ -73,9 +73,8 @@ class References:
 def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Region, bool]]) -> list[int] | None:
     """Return the model's own schedule, in which each region is recomputed before the first backward node that reads it.
 
-    Return None if nothing is recomputed. If forward operators outside of its region read a value, it is not recomputed
-    with this region, but only with a region that contains these operators too. An outer region is recomputed before its
-    inner ones.
+    Return None if nothing is recomputed. A value that forward operators outside of its region read is recomputed only
+    with a region that also contains these operators. An outer region is recomputed before its inner ones.
     """
     stored = graph.memory > 0
     reads = [sorted({int(graph.producer[x]) for x in graph.reads(v) if stored[x]}) for v in range(graph.n_nodes)]
@@ -123,7 +122,7 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
 def _depths(
     graph: ComputationGraph, order: list[int], reads: list[list[int]], regions: list[tuple[Region, bool]]
 ) -> list[int]:
-    """Return for each node in how many of its regions, counted from the outermost, it is recomputed."""
+    """Return for each node the number of its regions, counted from the outermost, that recompute it."""
     marks = zip(regions, graph.once, strict=True)
     depth = [len(region) if again and not once else 0 for (region, again), once in marks]
     for v in graph.producer[graph.output & (graph.memory > 0)].tolist():

@@ -21,7 +21,7 @@ from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes
 
 @dataclass(frozen=True, slots=True)
 class ModuleRow:
-    """Figures for one submodule, named as in `named_modules`, or for the operators of the model itself, named "".
+    """Figures for one submodule, named as in `named_modules`; the operators of the model itself have the name "".
 
     `saved` is the number of bytes that it saves for the backward part under the plan, and `freed` is how much less this
     is than in one pass. `recomputed` is the number of bytes of recomputed values, and `compute` is the cost of their

@@ -115,7 +115,7 @@ class RuntimeSetting:
 
     @classmethod
     def jax(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
-        """Return the cheapest set of names; all blocks save the set that the policy saves in one of them."""
+        """Return the cheapest set of names that all blocks save; candidates are the sets that single blocks save."""
         blocks = _blocks(policy, "JAX")
 
         def trials() -> Iterable[Trial]:
@@ -211,7 +211,7 @@ def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
 
 
 def _selectors(blocks: Sequence[str], operator: str, inside: set[int]) -> list[str]:
-    """Return selectors of an operator in the blocks `inside`; "*" replaces the number if they are a whole list."""
+    """Return selectors of an operator in the blocks `inside`; "*" replaces the number of a block in a whole list."""
     prefixes: dict[str, None] = {}
     stacks = [name.rpartition(".")[0] for name in blocks]
     for b in sorted(inside):

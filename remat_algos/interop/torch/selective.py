@@ -64,7 +64,7 @@ class _Traits:
     cast: bool
     """True for a cast, whose result autocast may cache."""
     once: bool
-    """True for a collective, whose result must be saved; not for `wait`, which costs nothing."""
+    """True for a collective, whose result must be saved; false for `wait`, which costs nothing."""
     counted: bool
     """True if reruns must repeat it; false for views, changes in place, reads of an element and profiler marks."""
     foreign: bool
@@ -158,7 +158,7 @@ class _Forward(LightMode):
     def __init__(self, saved: Saved) -> None:
         super().__init__()
         self.saved = saved
-        # Keys are ids, because operators hash in slow Python code.
+        # Keys are ids, because the hash of an operator is computed in slow Python code.
         self.calls = {id(operator): _Calls(operator, places) for operator, places in _places(saved).items()}
         # `fully_shard` may gather parameters, without gradients, in the forward part only or in the rerun only.
         self.all_count = not _is_distributed()
@@ -330,7 +330,7 @@ def run_block(forward: Callable[..., Any], treatment: Checkpoint, *args: Any, **
 
 
 _TENSOR = object()
-"""Placeholder of a tensor in the arguments of a block."""
+"""Placeholder for a tensor in the arguments of a block."""
 
 
 def _in_tuples(function: Callable[[Any], Any], argument: Any) -> Any:

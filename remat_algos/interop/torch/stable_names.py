@@ -52,7 +52,7 @@ def storage_key(tensor: Any) -> int:
 
 
 def is_compiling() -> bool:
-    """Return True while torch.compile traces; before PyTorch 2.11 `torch.compiler` does so only for Python code."""
+    """Return True while torch.compile traces, also in AOTAutograd, where `torch.compiler` before 2.11 returns False."""
     functional = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FUNCTIONAL)
     return torch.compiler.is_compiling() or functional is not None
 

@@ -69,7 +69,7 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
 
 
 def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> int:
-    """Return the peak of bytes that a call requests from the allocator, CUDA's if a tensor in `known` is on a GPU."""
+    """Return the peak of bytes that a call requests from the CPU's allocator, or CUDA's if `known` is on a GPU."""
     return _allocated(function, known)[0]
 
 
@@ -172,7 +172,7 @@ def _is_record(arguments: Any) -> bool:
 
 
 def named_tensors(args: Any, kwargs: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield (name, tensor) for the arguments of a call; names are such as "0", "mask", or "pair.1" in a tuple."""
+    """Yield (name, tensor) for the arguments of a call. Examples of names: "0", "mask", and "pair.1" in a tuple."""
     pending = [*((str(i), each) for i, each in enumerate(args)), *kwargs.items()]
     for name, each in pending:
         if isinstance(each, torch.Tensor):
