@@ -98,7 +98,7 @@ class Reservation(Result):
 
     @property
     def fragmentation(self) -> float:
-        """Share of the reserved peak beyond the allocated peak."""
+        """Difference between the reserved and the allocated peak, as a share of the reserved peak."""
         return 1 - self.used / self.memory if self.memory else 0.0
 
     def record(self) -> dict[str, Any]:

@@ -65,9 +65,9 @@ class SplitAllocation:
         refuse(self.buffers, outside, lies, arena=self.arena, known=_known(self.capacities))
 
     def part(self, arena: int) -> Allocation:
-        """Return the allocation of the buffers in one arena, whose size is the used bytes.
+        """Return the allocation of the buffers in one arena; its size is the number of bytes used.
 
-        AllocationError if the arena does not exist, or an in-place chain is split over two arenas.
+        Raise AllocationError if the arena does not exist, or an in-place chain is split over two arenas.
         """
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
             raise AllocationError("unknown arena {arena!r}; {known!w}", arena=arena, known=_known(self.capacities))
@@ -204,7 +204,7 @@ def pack_arenas(
 
 
 class ArenaPacking(Packing):
-    """Packing that ends at the first placement within the capacity, or at a proof that none exists."""
+    """A packing that ends at the first placement within the capacity, or at a proof that none exists."""
 
     def __init__(
         self, blocks: PackingBlocks, capacity: int, clock: Clock, random: np.random.Generator | None = None
@@ -227,7 +227,7 @@ class ArenaPacking(Packing):
         return f"splitting over arenas, by {self.method}"
 
     def search(self, rounds: int | None = None) -> None:
-        """Search for a placement within the capacity, alternating with shuffles."""
+        """Search for a placement within the capacity; shuffle the order of the blocks between attempts."""
         search, patience = OffsetSearch(self), tuning.PACKING_PATIENCE // 64
         for _ in itertools.count() if rounds is None else range(rounds):
             if self.enough:

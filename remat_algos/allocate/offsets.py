@@ -71,7 +71,7 @@ class PackingBlocks:
 
     @property
     def greatest_live(self) -> Int64:
-        """int64[n]: maximum bytes live in a section of each block."""
+        """int64[n]: for each block, the maximum bytes live in any of its sections."""
         if len(self) == 0:
             return self.size
         pairs = np.stack([self.begin, self.end], axis=1).ravel()
@@ -84,7 +84,7 @@ class PackingBlocks:
 
 
 def _last_steps(begin: Int64, end: Int64) -> Int64:
-    """Return the last step of each section at which a block begins."""
+    """Return, for each section, the last step at which one of its blocks begins."""
     begins = np.unique(begin)
     # Number of distinct ends up to each begin; it is constant within a section.
     ended = np.searchsorted(np.unique(end), begins, side="right")

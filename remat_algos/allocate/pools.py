@@ -135,7 +135,7 @@ class PoolUse:
 
     @property
     def fragmentation(self) -> float:
-        """Share of the reserved peak beyond the allocated peak."""
+        """Difference between the reserved and the allocated peak, as a share of the reserved peak."""
         return 1 - self.peak_used / self.peak_reserved if self.peak_reserved else 0.0
 
     @property
@@ -238,9 +238,9 @@ def cuda_caching(
 
     Requests are rounded up to multiples of 512 bytes. Requests up to 1 MiB are cut from segments of 2 MiB, larger ones
     below 10 MiB from segments of 20 MiB, and the largest get their own segment, a multiple of 2 MiB. A request gets the
-    smallest free block that is large enough, at the lowest address among equals. The remainder stays free; in the large
-    pool only a remainder above 1 MiB does, so more bytes may be used than requested. The order of segments on the
-    device is unknown.
+    smallest free block that is large enough, at the lowest address among equals. The remainder of the block stays free.
+    In the large pool, a remainder of at most 1 MiB is used up by the request, so more bytes may be used than requested.
+    The order of segments on the device is unknown.
 
     Parameters
     ----------

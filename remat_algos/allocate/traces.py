@@ -61,7 +61,7 @@ class Trace:
         object.__setattr__(self, "step", whole_numbers(self.step, "step", len(self.event)))
         stream = whole_numbers(0 if self.stream is None else self.stream, "stream", len(self.size))
         object.__setattr__(self, "stream", stream)
-        # Results have an entry for each step.
+        # Results contain an entry for each step, so the number of steps is limited.
         if not is_count(self.steps) or self.steps >= 2**25:
             raise AllocationError(
                 "a trace cannot have {steps!r} steps; give a whole number below 2**25", steps=self.steps

@@ -45,7 +45,7 @@ FIRST_ROUNDS = 2
 # Limits of the search over assignments to arenas. MAX_ASSIGNED: number of blocks. MAX_PACKED: number of packings of a
 # single arena. Higher: more cases are decided, more time.
 MAX_ASSIGNED, MAX_PACKED = 40, 20_000
-# SEARCH_TIME: share of the time limit for the search. STEPS_TIME: share of the remaining time for checks whether the
+# SEARCH_TIME: share of the time limit for the search. STEPS_TIME: share of the remaining time for checking whether the
 # buffers of single steps fit. Higher: less time to explain failures.
 SEARCH_TIME, STEPS_TIME = 0.85, 0.1
 # Limits on the explanation of a failure. MAX_SHIFTS: number of fullest steps that are checked alone. MAX_LEFT_OUT:

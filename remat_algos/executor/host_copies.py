@@ -75,7 +75,7 @@ class ThreadEngine:
                 self._move(value, array, offset, after)
             except BaseException as caught:
                 error = caught
-            del job, array  # lets waiting threads free it
+            del job, array  # waiting threads free the array
             for waiting in ended:
                 waiting.put(error)
 
@@ -159,7 +159,7 @@ class HostCopies:
         last = {self._value[i]: (i, at) for at, step in enumerate(steps) for i in step.loads}
         for x, (i, at) in last.items():
             self._gone[read.get(i, at)].append(x)
-        end = [read.get(i, at + 1) + 1 for i, at in last.values()]  # unread loads arrive later
+        end = [read.get(i, at + 1) + 1 for i, at in last.values()]  # next step if unread
         buffers = Buffers([begin[x] for x in last], end, [self._size[x] for x in last])  # type: ignore[arg-type]
         allocation, allowed = pack(buffers, time_limit=0), None if self._link is None else self._link.host
         if allowed is not None and self._peak <= allowed < allocation.size:

@@ -109,7 +109,7 @@ class Execution:
         return live_memory(self.simulation) - self._saved(1)
 
     def _saved(self, chunk: int) -> Int64:
-        """Return int64[m]: bytes of values that are being overwritten in place, which a run does not count."""
+        """Return int64[m]: bytes of values that are being overwritten in place; a run does not count them."""
         steps = len(self.simulation.schedule)
         if not (self.buffers.over >= 0).any():
             return np.zeros(steps, np.int64)

@@ -14,7 +14,8 @@ from remat_algos.allocate.pools import CHUNK
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.array_backend import Array, Backend
 
-# Byte that overwrites freed memory in checking mode. Four of them are a tiny float32, and far out of range as an index.
+# Byte that overwrites freed memory in checking mode. Four such bytes are a tiny float32, and far out of range as an
+# index.
 PATTERN = 0xA5
 # Bytes that fill allocated arrays in turn, so that bytes that are never written differ between runs of a node.
 BYTES = range(1, 252)
@@ -101,7 +102,7 @@ class TrackingMemory(Memory):
         if self._pattern:
             array.fill(PATTERN)
         number = id(array)
-        self._overdue[number] = weakref.ref(array, self._gone(number, array.size))  # may call back at once
+        self._overdue[number] = weakref.ref(array, self._gone(number, array.size))  # callback may run at once
 
     def close(self) -> None:
         self._arrays.clear()

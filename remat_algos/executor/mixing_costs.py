@@ -72,7 +72,7 @@ def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
     """Return the graph that is timed: for each size, nodes with different numbers of inputs, some of them shorter."""
     memory: list[int] = []
     edges: list[tuple[int, int]] = []
-    # Each size occurs twice, because its first nodes also pay for touching new memory.
+    # Each size occurs twice, because the first nodes of a size also touch new memory, which takes time.
     for size in (size for size in words for _ in range(2)):
         first = len(memory)
         memory += [4 * size] * SOURCES

@@ -200,7 +200,7 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
 
 
 def _changes(graph: ComputationGraph) -> dict[int, list[int]]:
-    """Map each node that updates parameters or states to their indices among the residents that it reads."""
+    """Return the nodes that update parameters or states, with the indices of these among the residents of the node."""
     if graph.resident is None:
         return {}
     role = graph.resident.role

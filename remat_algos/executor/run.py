@@ -529,7 +529,7 @@ def _out_of_memory(error: OutOfMemoryError, loop: RunLoop) -> OutOfMemoryError:
     rounded = f", {chunk:,} in chunks of {CHUNK}," if error.requested <= error.free < chunk else ""
     left = "" if error.free < 0 else f"{rounded} where {error.free:,} are free"
     peak = int(live_memory(loop.simulation, CHUNK).max(initial=0))
-    # The memory of a machine cannot be increased.
+    # `free` is -1 if the machine itself ran out of memory, which cannot be increased.
     remedy = "allow more" if error.free >= 0 else "divide all sizes"
     return OutOfMemoryError(
         "{where!w}, which requests {requested:,} bytes{left!w}: {error!w}; this schedule needs {peak:,} at its peak, "

@@ -76,7 +76,7 @@ class Budget:
 
     @property
     def least(self) -> bool:
-        """True if the budget is the lowest peak."""
+        """True if the memory limit is "least", the lowest peak."""
         return isinstance(self.memory, str) and self.memory.strip().lower() == LEAST
 
     @property

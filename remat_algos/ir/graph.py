@@ -347,7 +347,7 @@ class ComputationGraph:
     def refined(self, scale: int) -> "ComputationGraph":
         """Return the graph with its costs expressed in a unit that is `scale` times finer.
 
-        GraphError if the sum of the costs would reach 2**53.
+        Raise GraphError if the sum of the costs would reach 2**53.
 
         Examples
         --------

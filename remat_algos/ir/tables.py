@@ -506,7 +506,7 @@ def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
 
 
 def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any:
-    """Convert a mapping, or an array with an index, to a list in the order of the names; GraphError if they differ."""
+    """Convert a mapping or indexed array to a list in the order of the names; raise GraphError if the names differ."""
     keys = entry_names(entries)
     if keys is None:
         if index := index_of(entries):

@@ -161,7 +161,7 @@ class Simulation:
 
     @property
     def stores(self) -> Int32:
-        """int32[s]: the values copied to the host, ascending: all values that some step loads."""
+        """int32[s]: the values that are copied to the host (all values that some step loads), ascending."""
         return np.unique(self.schedule.loads[:, 1])
 
     @property

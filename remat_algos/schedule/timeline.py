@@ -270,7 +270,8 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
     trace, gaps = simulation.memory_trace.copy(), _gaps(simulation, leaving)
     size = graph.memory[value[gaps[:, 0]]]
     gaps, size = (each[np.lexsort((-gaps[:, 0], size * (gaps[:, 2] - gaps[:, 1])))] for each in (gaps, size))
-    # Segment tree over the steps: each gap is stored in the few nodes that cover its steps, sorted with the best last.
+    # A segment tree over the steps. Each gap is stored in the few tree nodes that cover its steps; the best gap is
+    # last.
     n_leaves = len(schedule)
     over: list[list[int]] = [[] for _ in range(2 * n_leaves)]
     for place, (before, after) in enumerate(gaps[:, 1:].tolist()):

@@ -32,7 +32,7 @@ FIRST_WORK, MIN_FIRST = 4_000, 4
 ROUND_RATIO = 4
 # Limits of searches for a lower peak, as shares of the lowest peak, in turn. Closer to 1: smaller, safer steps.
 PEAK_STEPS = (0.9, 0.8)
-# Work of a typical move, which converts a limit on moves to one on work. Higher: more work for the same limit.
+# Work of a typical move. It converts a limit on moves to one on work. Higher: more work for the same limit.
 WORK_OF_MOVE = 30
 # Maximum number of orders of the stores that are simulated per schedule. Higher: less waiting for copies, more time.
 STORE_ORDERS = 64

@@ -27,7 +27,7 @@ from remat_algos.wording import counted
 class LiveValue:
     """A live value, or the workspace of the running node, with its bytes and its role as in `trace_by_role`.
 
-    `made_at` is the step that computed it, or before which its load began.
+    `made_at` is the step that computed the value, or the step before which its load began.
     """
 
     name: str
