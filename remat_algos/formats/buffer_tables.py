@@ -135,7 +135,7 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
     path : path
         CSV with the columns op and read, value and over, or all four. In a row `op,read`, read is the position (from 0)
         of an input that the operation may overwrite, or `none`; several rows of an operation are tried in their
-        order. A row `value,over` contains two names of values: the first may overwrite the second.
+        order. A row `value,over` contains two names of values: the first must overwrite the second.
 
     Returns
     -------

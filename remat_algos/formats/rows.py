@@ -44,7 +44,7 @@ VALUE_COLUMNS: Known = {
     "saved": (),
 }
 OF_NODES = {alias: column for alias, column in aliases(NODE_COLUMNS).items() if column not in ("id", "name", "op")}
-"""key: alias; value: column of nodes. Such a column in a table of edges or values is an error, unless both have it."""
+"""key: alias; value: column of nodes. In a table of edges or values it is an error, unless both define it."""
 VALUE_CELLS = ("memory", "output", "view_of", "grad_memory")
 """Columns of nodes that describe the value of a node; they must be empty if the table of values describes it."""
 SAME_ID = "two {noun}s have the id {key!r}; give each its own"

@@ -216,7 +216,7 @@ def patch(style: Style, edge: str = "") -> Patch:
 
 
 def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
-    """Draw a legend to the right of the axes; the last row counts the rows that do not fit. A handle may be None."""
+    """Draw a legend to the right of the axes. The last row counts rows that do not fit; a row may have no handle."""
     from matplotlib.lines import Line2D
 
     room = max(3, int(inches(ax)[1] / tuning.LEGEND_ROW))

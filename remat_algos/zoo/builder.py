@@ -86,7 +86,7 @@ class Builder:
 
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
-        """Prefix the names of operations inside by NAME.; with `granularity="layer"` they become one node."""
+        """Prefix the names of operations inside by `name` and a dot; `granularity="layer"` merges them to a node."""
         with self.scope(name):
             self._block.append(".".join(self._scope))
             try:
@@ -96,7 +96,7 @@ class Builder:
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Prefix the names of operations inside by NAME."""
+        """Prefix the names of operations inside by `name` and a dot."""
         self._scope.append(name)
         try:
             yield
@@ -325,7 +325,7 @@ class Builder:
             )
 
     def _axis(self, name: str, x: Tensor, axis: int) -> int:
-        """Return the axis as a number of 0 or more."""
+        """Return the axis as a nonnegative index."""
         rank = len(x.shape)
         if axis not in range(-rank, rank):
             raise self.fault(

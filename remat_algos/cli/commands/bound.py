@@ -92,7 +92,7 @@ class BoundTable(Result):
             yield "incomplete: these lower bounds are valid, but a longer search may raise them"
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record: for each budget the bound, and the nodes that its cut keeps and recomputes."""
+        """Return the JSON record: for each budget its bound, and the nodes that the cut keeps and recomputes."""
         curve, graph = self.curve, self.curve.graph
         entry_of = {
             limit: (bound, closure)

@@ -54,7 +54,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
     if arguments.plan is not None:
         check_solved(arguments, arguments.plan)
-    backend(arguments.backend)  # fails early
+    # Raise errors about the backend before the search.
+    backend(arguments.backend)
     graph, plan, note = _planned(arguments)
     print_text(note)
     if isinstance(plan, Plan):

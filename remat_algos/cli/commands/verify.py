@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _problem(plan: "Plan") -> Iterator[str]:
-    """Yield the entries that define the problem of the plan, for which its bound holds."""
+    """Yield the entries that define the problem; the bound of the plan holds for this problem."""
     derivation = plan.graph.derivation
     if derivation is not None:
         options = derivation.options

@@ -45,7 +45,7 @@ def addresses(
     -------
     Axes
         y is in bytes, x in steps; step s covers s - 0.5 to s + 0.5. Each role has one collection. A rectangle ends
-        at the step in which another buffer may reuse its bytes. If there is room, it shows the name of the buffer or
+        where another buffer overwrites its bytes in place. If there is room, it shows the name of the buffer or
         of its value, or the index of the buffer.
 
     Examples

@@ -245,7 +245,7 @@ def bag_tree(
     graph: Graph | None = None,
     separators: SeparatorTree | None = None,
 ) -> BagTree:
-    """Root a decomposition at its top separator, or at its own root without `separators`; check the other arguments."""
+    """Root a decomposition at its top separator or, without `separators`, at its root; check the other arguments."""
     names = _names(decomposition, names, graph)
     n = decomposition.n_bags
     if separators is None:
