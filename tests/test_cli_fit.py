@@ -116,7 +116,7 @@ def test_the_cap_is_said(remat):
 def test_what_cannot_be_built_is_said(remat):
     said = remat("fit", "--model", "gpt2_small?batch=1&depth=1", "--vary", "sequence", "--memory", "20GiB", *FEW)
     assert (said.code, [row[-1] for row in rows_of(said)[0]]) == (0, ["1025", "1025"])
-    assert rows_of(said)[1].startswith("1025 cannot be built: sequence=1025: gpt2_small: 1025 words have 1024")
+    assert rows_of(said)[1].startswith("1025 cannot be built: sequence=1025: gpt2_small: a sequence of 1025 words")
 
 
 def test_nothing_fits_is_infeasible_and_says_why(remat):
