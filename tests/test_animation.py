@@ -78,7 +78,7 @@ def test_svg_is_sound_and_alone_on_its_page(plan):
     assert f"budget {plan.limit} B" in text
     name = root.get("id")
     assert all(found.startswith(name) for found in re.findall(r"@keyframes (\w+)", text))
-    assert len(keyframes_of(text)) == plan.graph.n_nodes + 3
+    assert len(keyframes_of(text)) == plan.graph.n_nodes + 4
     others = animation(plan.graph), animation(plan, seconds=7), animation(plan, seconds=6, steps=range(9))
     assert len({name, *(ET.fromstring(other.svg()).get("id") for other in others)}) == 4
     assert animation(plan, seconds=6).svg() == text
@@ -91,7 +91,7 @@ def test_the_pause_under_the_pointer_wins_over_every_rule_that_moves(plan):
     (style,) = re.findall(r"<style>(.*?)</style>", text)
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", re.sub(r"@keyframes \w+\{(?:[^{}]+\{[^{}]*\})*\}", "", style))
     moving = [selector for selector, rule in rules if re.search(r"(?<![\w-])animation(-name)?:", rule)]
-    assert len(moving) == 4
+    assert len(moving) == 5
     pauses = [(selector, rule) for selector, rule in rules if "animation-play-state" in rule]
     assert pauses == [(f"#{name}:hover *", "animation-play-state:paused!important")]
     assert text.count("!important") == 1
@@ -170,26 +170,27 @@ def test_up_to_twelve_nodes_have_names(edges):
 def test_without_style_sheets_it_has_plain_colours_and_shows_the_peak(plan):
     root = ET.fromstring(animation(plan).svg())
     assert not [each for each in root.iter() if "var(" in " ".join(each.attrib.values())]
-    (ringed,) = root.findall(".//{*}circle[@class='r']")
-    assert ringed.find("{*}title").text == plan.schedule.names(plan.graph)[plan.simulation.peak_step]
+    (ring,) = root.findall("{*}circle[@class='r']")
+    at = dict(zip(("cx", "cy"), re.findall(r"[\d.]+", ring.get("transform")), strict=True))
+    (below,) = [circle for circle in root.iterfind(".//{*}circle") if at.items() <= circle.attrib.items()]
+    assert below.find("{*}title").text == plan.schedule.names(plan.graph)[plan.simulation.peak_step]
     states = states_of(plan.simulation, plan.simulation.peak_step)
     for state, name in enumerate(module.STATES[:3]):
         circles = root.findall(f".//{{*}}g[@class='{name[0]}']/{{*}}circle")
         assert len(circles) == (states == state).sum()
 
 
-def test_every_run_lights_up_for_its_step(plan):
+def test_the_ring_is_at_the_node_of_each_step(plan):
     animated = animation(plan, seconds=6)
-    names, m = keyframes_of(animated.svg()), len(plan.schedule)
-    time = (6 - tuning.HOLD) / m
-    order = plan.schedule.order.tolist()
-    for v in range(plan.graph.n_nodes):
-        ringed = plan.schedule.order[plan.simulation.peak_step] == v
-        for step in range(m):
-            for percent, rules in names[f"n{v}"]:
-                if float(percent[:-1]) <= 100 * step * time / 6 + 0.01 and "stroke" in rules:
-                    ringed = "stroke:var(--n)" in rules
-            assert ringed == (order[step] == v), (v, step)
+    text, m = animated.svg(), len(plan.schedule)
+    circles = ET.fromstring(text).findall(".//{*}g[@class='d']//{*}circle")
+    places = {circle.find("{*}title").text: f"{circle.get('cx')}px,{circle.get('cy')}px" for circle in circles}
+    frames = keyframes_of(text)["r"]
+    assert [rules for _, rules in frames] == [
+        f"transform:translate({places[name]})" for name in plan.schedule.names(plan.graph)
+    ]
+    begins = [100 * step * (6 - tuning.HOLD) / m / 6 for step in range(m)]
+    assert [float(percent[:-1]) for percent, _ in frames] == pytest.approx(begins, abs=0.01)
 
 
 def test_small_plans_take_their_time_and_hold_their_end():

@@ -33,13 +33,13 @@ def test_all_parts_move_and_pause_under_the_pointer(browser, picture):
     page = browser.new_page(viewport={"width": 800, "height": 600})
     page.set_content(text)
     page.mouse.move(790, 590)
-    # Nodes, the bar, the end of the curve, and the strip of captions.
-    assert page.evaluate(STATES) == ["running"] * (nodes + 3)
+    # Nodes, the ring, the bar, the end of the curve, and the strip of captions.
+    assert page.evaluate(STATES) == ["running"] * (nodes + 4)
     for x, y in ((100, 100), (300, 400), (610, 420), (40, 460)):
         page.mouse.move(x, y)
-        assert page.evaluate(STATES) == ["paused"] * (nodes + 3)
+        assert page.evaluate(STATES) == ["paused"] * (nodes + 4)
     page.mouse.move(790, 590)
-    assert page.evaluate(STATES) == ["running"] * (nodes + 3)
+    assert page.evaluate(STATES) == ["running"] * (nodes + 4)
     page.close()
 
 

@@ -229,29 +229,26 @@ def _svg(animated: Animation) -> str:
     share = 1 - min(tuning.HOLD, animated.seconds / 4) / animated.seconds
     digits = 2 if animated.length < 4000 else 4
     places = [f"{100 * share * place / animated.length:.{digits}f}%" for place in range(animated.length + 1)]
-    runs: list[list[int]] = [[] for _ in changes]
-    for place, v in enumerate(order):
-        runs[v].append(place)
-    ringed = order[peak] if m else -1
-    moves = [
-        _keyframes(each, ran, places, v == ringed) for v, (each, ran) in enumerate(zip(changes, runs, strict=True))
-    ]
+    inks_of = [*(f"fill:var(--{name[0]})" for name in STATES), "fill:var(--p)"]
+    moves = ["".join(f"{places[at]}{{{inks_of[state]}}}" for at, state in each) for each in changes]
     heights = (CURVE * animated.trace / animated.top).tolist()
     top = max([*heights, 0]) or 1.0
     rises = [(place, each) for place, each in enumerate(heights) if not place or each != heights[place - 1]]
     bar = "".join(f"{places[place]}{{transform:scaleY({each / top:.3f})}}" for place, each in rises)
-    points = [f"{x:.1f} {y:.1f}" for x, y in drawing.points.tolist()]
+    points = [f"{x:.1f}px,{y:.1f}px" for x, y in drawing.points.tolist()]
+    ring = "".join(f"{places[at]}{{transform:translate({points[v]})}}" for at, v in enumerate(order))
     heading = "; ".join(lanes.title)
-    looks = moves, bar, points, heading, animated.seconds, animated.top, animated.length
+    looks = moves, bar, ring, points, heading, animated.seconds, animated.top, animated.length
     root = "r" + hashlib.sha256(repr(looks).encode()).hexdigest()[:5]
-    rules = [f"@keyframes {root}n{v}{{{each}}}" for v, each in enumerate(moves)] + [f"@keyframes {root}b{{{bar}}}"]
+    rules = [f"@keyframes {root}n{v}{{{each}}}" for v, each in enumerate(moves)]
+    rules += [f"@keyframes {root}b{{{bar}}}", f"@keyframes {root}r{{{ring}}}"]
     edges = "".join(f"M{a:.0f} {b:.0f}L{c:.0f} {d:.0f}" for (a, b), (c, d) in drawing.pieces.tolist())
     # Join a line to the previous one if it starts where that one ends.
     edges = re.sub(r"L(-?\d+ -?\d+)M\1(?=L)", r"L\1", edges)
     curve = "".join(f"H{_step_at(animated, place):.1f}V{BASE - each:.1f}" for place, each in rises)
     body = "\n".join(
         [
-            _dots(lanes.graph, drawing, states_at(changes, peak), root, ringed),
+            _dots(lanes.graph, drawing, states_at(changes, peak), root, order[peak] if m else -1),
             _words_of(animated, drawing, root),
             *_marks(animated, drawing.border),
         ]
@@ -347,13 +344,17 @@ def _dots(graph: ComputationGraph, drawing: _PixelPlaces, states: NDArray[np.int
         dots = []
         for v in np.flatnonzero(states == state).tolist():
             x, y = drawing.points[v]
-            ring = f' class="r" stroke="{inks["now"]}" stroke-width="4"' if v == ringed else ""
             at = f'cx="{x:.1f}" cy="{y:.1f}" r="{drawing.radius:.1f}"'
             title = f"<title>{escape(shortened(labels[v]))}</title>"
-            dots.append(f'<circle {at}{ring} style="animation-name:{root}n{v}">{title}</circle>')
+            dots.append(f'<circle {at} style="animation-name:{root}n{v}">{title}</circle>')
         if dots:
             groups.append(f'<g class="{name[0]}" fill="{inks[name]}">{"".join(dots)}</g>')
-    return f'<g class="d" stroke="{inks["edge"]}">{"".join(groups)}</g>'
+    ring = ""
+    if ringed >= 0:
+        look = f'class="r" fill="none" pointer-events="none" stroke="{inks["now"]}" stroke-width="4"'
+        x, y = drawing.points[ringed]
+        ring = f'<circle r="{drawing.radius:.1f}" {look} transform="translate({x:.1f} {y:.1f})"/>'
+    return f'<g class="d" stroke="{inks["edge"]}">{"".join(groups)}</g>{ring}'
 
 
 def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
@@ -375,28 +376,6 @@ def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
     return f"{names}\n{window}{_text(GAP, y, 'step')}{shown}"
 
 
-def _keyframes(changes: list[tuple[int, int]], ran: list[int], places: list[str], ringed: bool) -> str:
-    """Return the keyframes of a node: its state, and a ring in each step that runs it."""
-    fills, begins = dict(changes), set(ran)
-    ends = {place + 1 for place in ran} - begins
-    # Consecutive runs keep the ring.
-    begins -= {place + 1 for place in ran}
-    if ringed and 0 not in begins:
-        ends.add(0)
-    frames = []
-    for place in sorted({*fills, *begins, *ends}):
-        rules = []
-        if place in fills:
-            state = fills[place]
-            rules.append(f"fill:var(--{'p' if state == EMPTY else STATES[state][0]})")
-        if place in begins:
-            rules.append("stroke:var(--n);stroke-width:4")
-        elif place in ends:
-            rules.append("stroke:var(--e);stroke-width:1")
-        frames.append(f"{places[place]}{{{';'.join(rules)}}}")
-    return "".join(frames)
-
-
 def _style(root: str, animated: Animation, places: list[str]) -> str:
     def colours(scheme: str) -> str:
         return f"#{root}{{" + "".join(f"--{name[0]}:{colour};" for name, colour in INKS[scheme].items()) + "}"
@@ -410,6 +389,7 @@ def _style(root: str, animated: Animation, places: list[str]) -> str:
     loop = f"{animated.seconds:g}s"
     moves = {
         ".d circle": f"animation:{loop} step-end infinite",
+        ">.r": f"animation:{root}r {loop} step-end infinite",
         ".b": f"animation:{root}b {loop} step-end infinite;transform-origin:0 100%;transform-box:fill-box",
         ".w": f"animation:{root}w {loop} linear infinite;transform-origin:0 0;transform-box:fill-box",
     }
