@@ -1,4 +1,4 @@
-"""Compiled kernels, which take and return arrays."""
+"""Compiled kernels: functions and classes that take arrays and return arrays."""
 
 from pathlib import Path
 

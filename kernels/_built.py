@@ -4,14 +4,14 @@ import hashlib
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-# Written by setup.py next to the compiled kernels.
+# Name of the file that setup.py writes next to the compiled kernels.
 STAMP = "_built.txt"
-# Helpers of Cython, compiled once for all kernels.
+# Name of the module with Cython's own helpers, which all kernels share.
 SHARED = "_cyutility"
 
 
 def source_hash(folder: Path) -> str:
-    """Hash of all Cython sources in a folder."""
+    """Return a hash of all Cython sources in a folder."""
     digest = hashlib.sha256()
     for source in sorted([*folder.glob("*.pyx"), *folder.glob("*.pxd")]):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
@@ -19,7 +19,7 @@ def source_hash(folder: Path) -> str:
 
 
 def build_fault(folder: Path) -> str | None:
-    """What is wrong with the compiled kernels in a folder, or None."""
+    """Return what is wrong with the compiled kernels in a folder, or None if they match the sources."""
     files = {file.name for file in folder.iterdir()}
     names = [SHARED, *(file.stem for file in folder.glob("*.pyx"))]
     if STAMP not in files or not all(any(name + end in files for end in EXTENSION_SUFFIXES) for name in names):

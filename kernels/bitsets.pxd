@@ -1,4 +1,4 @@
-# Bit sets in uint64 words, and hashes of such words.
+# Bit sets as arrays of uint64 words, and hash functions for such words.
 # Bit i of a set is in word i >> 6 at position i & 63; unused high bits are 0.
 
 from libc.stdint cimport uint64_t
@@ -23,7 +23,7 @@ cdef extern from *:
     #endif
     """
     int remat_popcount(uint64_t word) nogil
-    # Position of the lowest bit; the word must not be 0.
+    # Position of the lowest set bit; the word must not be 0.
     int remat_lowest(uint64_t word) nogil
 
 
@@ -59,7 +59,7 @@ cdef inline bint is_subset(const uint64_t* inner, const uint64_t* outer, Py_ssiz
 
 
 cdef inline Py_ssize_t next_bit(const uint64_t* words, Py_ssize_t n_words, Py_ssize_t start) noexcept nogil:
-    """The first bit set from `start` on, or -1."""
+    """Return the position of the first set bit at or after `start`, or -1."""
     cdef Py_ssize_t i = start >> 6
     cdef uint64_t word
     if i >= n_words:
@@ -74,7 +74,7 @@ cdef inline Py_ssize_t next_bit(const uint64_t* words, Py_ssize_t n_words, Py_ss
 
 
 cdef inline uint64_t mix_word(uint64_t word) noexcept nogil:
-    """Hash a word by one step of splitmix64."""
+    """Hash a word with one step of SplitMix64."""
     word += <uint64_t>0x9E3779B97F4A7C15
     word = (word ^ (word >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
     word = (word ^ (word >> 27)) * <uint64_t>0x94D049BB133111EB
@@ -82,5 +82,5 @@ cdef inline uint64_t mix_word(uint64_t word) noexcept nogil:
 
 
 cdef inline uint64_t random_word(uint64_t bit) noexcept nogil:
-    """The random word of a bit, for hashes of sets (Zobrist hashing)."""
+    """Return a fixed pseudorandom word for a bit. XOR of these words hashes a set (Zobrist hashing)."""
     return mix_word(bit * <uint64_t>0x9E3779B97F4A7C15)

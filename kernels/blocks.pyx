@@ -1,24 +1,25 @@
 # distutils: language = c++
 """Peak, cached bytes and recomputed compute of a block of a canonical schedule, for pairs of lower sets L -> L'.
 
-`block_borders` computes the borders of each lower set, `BlockGraph` stores the graph, `PairFigures` computes the
-figures.
+`block_borders` computes three sets for each lower set L, called its borders: boundary(L), d+(L) outside L, and
+d-(d+(L)) outside L. Here d+(S) are the successors of S and d-(S) its predecessors. `BlockGraph` stores the graph,
+`PairFigures` computes the figures.
 
-For the current pair, each node has a state:
+A value is pinned if it stays live to the end of the schedule. For the current pair, each node has a state:
 
 | state | nodes | when a node of the block reads it |
 | --- | --- | --- |
-| outside | not in L' | live, or recomputed in passing, or not determined by L and L': see `need` |
-| unsure | in L; whether it is kept depends on the chain | the pair is unusable |
+| outside | not in L' | live, or recomputed as a transient, or not determined by L and L': see `need` |
+| unsure | in L; the chain determines whether it is kept | the pair is unusable |
 | missing | in the block, not kept | it is recomputed first |
-| charged | in L and kept | live; its bytes are counted in its own block |
+| charged | in L and kept | live; the block that contains it counts its bytes |
 | kept | in the block, kept | live since the forward part |
 | again | in the block, recomputed | live until the block ends, longer if later blocks read it |
-| passing | outside, recomputed for a node of the block | live only for its own readers |
-| gradient | of the backward part | live, since gradients are not recomputed |
+| passing | a transient: outside L', recomputed for a node of the block | live only for that node |
+| gradient | in the backward part | live, since gradients are not recomputed |
 
-A new L sets outside, unsure and charged; a new L' sets missing and kept; `append` changes missing to again and outside
-to passing; `leave` undoes the changes of L' and of the sequence.
+`enter` sets the states outside, unsure and charged for a new L. `gather` sets missing and kept for a new L'. `append`
+changes missing to again, and outside to passing. `leave` undoes the changes of `gather` and `append`.
 """
 
 import numpy as np
@@ -32,9 +33,9 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
 def block_borders(const uint64_t[:, ::1] words, Int32s reader, Int32s source, Int64s pinned):
-    """The borders of each lower set, along the edges source -> reader.
+    """Return the borders of each lower set in a graph with edges source -> reader.
 
-    words : uint64[k, w], reader, source : int32[e], pinned : int64[m] bytes of each node that stay live to the end
+    words : uint64[k, w], reader, source : int32[e], pinned : int64[m] pinned bytes of each node
     Returns (boundary uint64[k, w], d+(L) outside L uint64[k, w], d-(d+(L)) outside L uint64[k, w],
     bytes of all pinned values outside L int64[k]).
     Cost: O(k (e + m)) time, O(k w) memory: quadratic if there is a lower set for each node.
@@ -63,54 +64,54 @@ def block_borders(const uint64_t[:, ::1] words, Int32s reader, Int32s source, In
     return boundary, after, beside, outside
 
 
-# The sequence in which the block of a pair L -> L' recomputes its nodes and runs its gradients.
+# The block of a pair L -> L': the sequence in which it recomputes its nodes and runs its gradients.
 
 cdef enum NodeState:
     outside = 0                           # not in L'
-    # In L; whether it is kept depends on the chain.
+    # In L; the chain determines whether it is kept.
     unsure = 1
-    # In the block, not kept. States from here on can be read.
+    # In the block, not kept.
     missing = 2
-    # In L and kept: counted in its own block.
+    # In L and kept; the block that contains it counts its bytes. Values of nodes in this state or a later one are live.
     charged = 3
-    kept = 4                              # in the block
+    kept = 4                              # in the block, kept
     again = 5                             # in the block, recomputed
-    # Not in L', recomputed unless it was kept.
+    # A transient: not in L', recomputed for a node of the block.
     passing = 6
     gradient = 7
 
 cdef enum Need:
     at_hand = -1
-    # The pair does not determine whether the value is live.
+    # The pair does not determine whether the values of the node are live.
     unknown = -2
 
 cdef enum:
-    # A mark for all pairs: gradients that stay live to the end of the block.
+    # Larger than every pair number: marks values of gradients that stay live to the end of the block.
     for_good = 0x7FFFFFFF
 
 
 @cython.final
 cdef class BlockGraph:
-    """A training graph, prepared for the figures of blocks.
+    """A training graph, prepared for computing the figures of blocks.
 
-    The graph has n nodes. The first m - 1 are its forward part; node m - 1 is an extra node that runs nothing and owns
-    all gradients without an owner in that part. `..._indptr` and `..._indices` or `..._values` are CSR rows.
+    The graph has n nodes. The first m - 1 are its forward part. Node m - 1 is an extra node that runs nothing; it owns
+    all gradients without an owner in the forward part. `x_indptr` with `x_indices` or `x_values` are CSR rows.
 
     owner : int32[n] the forward node of each gradient, -1 in the forward part
-    row : int32[n], row_indptr : int64[<= n + 1], row_values : unpinned forward values that each node reads; equal rows
-        are stored once
-    upstream_indptr : int64[n + 1], upstream_values : unpinned values of gradients that each node reads
+    row : int32[n], row_indptr : int64[<= n + 1], row_values : unpinned forward values that each node reads:
+        node v has row row[v], and equal rows are stored once
+    upstream_indptr : int64[n + 1], upstream_values : unpinned values computed by gradients that each node reads
     owned_indptr : int64[m + 1], owned_indices : gradients of each node, in order
     reader_indptr : int64[n_values + 1], reader_indices : forward nodes that read each value
-    claim_indptr : int64[n + 1], claim_indices : among v and its predecessors, the nodes with a gradient that reads v
-    external_indptr : int64[n + 1], external_indices : nodes whose gradients a gradient reads, if these may run later
-    runs, fixed, never : uint8[m] nodes that run at all, are always kept, or are never kept
-    awaited : int64[m] bytes of each node that its own gradients read
-    gradient_reads : uint8[n_values] values that gradients read
-    lazy : True if a node is recomputed just before the first gradient that reads it
-
-    All reads are of unpinned values. `row` is the index of a node's row of forward values, which gradients of one
-    reader share.
+    claim_indptr : int64[n + 1], claim_indices : for each node v, those of v and its predecessors that own a gradient
+        that reads v
+    external_indptr : int64[n + 1], external_indices : for each gradient, the owners of the gradients that it reads and
+        that a later block may run
+    runs, fixed, never : uint8[m] flags of the nodes that run, that are always kept, and that are never kept
+    awaited : int64[m] for each node, the bytes of its values that its own gradients read
+    gradient_reads : uint8[n_values] flags of the values that gradients read
+    lazy : True if a node is recomputed just before the first gradient that reads it, False if the block recomputes all
+        its nodes first
     """
     cdef Int32s owner, producer, row, row_values, row_producers
     cdef Int32s upstream_values, owned_indices, reader_indices, claim_indices, external_indices
@@ -179,14 +180,15 @@ cdef class BlockGraph:
 
 
 cdef class _BlockOrder:
-    """The borders of the lower sets of a pair, and the sequence of its block.
+    """The sequence of the block of the current pair L -> L'.
 
-    A mark is set if it equals `pair`, so that only states must be cleared between pairs.
+    A mark is set if it equals `pair`, the number of the current pair. So a new pair clears all marks, and only the
+    states must be reset.
     """
     cdef BlockGraph graph
-    # Bounds of a pair, for each L.
+    # Maximum peak and maximum recomputed compute of a block, for the current L.
     cdef int64_t max_peak, max_recompute
-    # Rows of L, of L', and of their borders.
+    # Bit sets: L, L', and their borders.
     cdef const uint64_t *inside
     cdef const uint64_t *upto
     cdef const uint64_t *edge_upto        # boundary(L')
@@ -207,7 +209,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef void enter(self, const uint64_t* edge) noexcept nogil:
-        """Set the states for a new L."""
+        """Set the states of all forward nodes for a new L."""
         cdef Py_ssize_t v
         for v in range(self.graph.runs.shape[0] - 1):
             if self.state[v] != gradient:
@@ -217,7 +219,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint gather(self, Py_ssize_t w, bint keep_all) except -1 nogil:
-        """Collect the nodes of the block, kept ones, and gradients; False if a boundary is not kept."""
+        """Collect the nodes and gradients of the block, set states; return False if a boundary node is never kept."""
         cdef Py_ssize_t i, v
         cdef int64_t j
         cdef uint64_t word
@@ -259,7 +261,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint claimed_outside(self, int u) noexcept nogil:
-        """True if u, or a read of u, has a gradient outside L' that reads u; the block of that gradient keeps u."""
+        """Return True if u or a predecessor of u outside L' owns a gradient that reads u; its block leaves u live."""
         cdef int64_t j
         for j in range(self.graph.claim_indptr[u], self.graph.claim_indptr[u + 1]):
             if not has_bit(self.upto, self.graph.claim_indices[j]):
@@ -268,7 +270,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint claims(self, int u, int w) noexcept nogil:
-        """True if a gradient of u reads a value of w."""
+        """Return True if a gradient owned by u reads a value of w."""
         cdef int64_t j
         for j in range(self.graph.claim_indptr[w], self.graph.claim_indptr[w + 1]):
             if self.graph.claim_indices[j] == u:
@@ -277,21 +279,21 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef int need(self, int v, int u) noexcept nogil:
-        """The node to run before v can read u, if the state of u does not make it live."""
+        """Return the node to run before v reads u: u, `at_hand` if u is live, or `unknown`."""
         if self.state[u] == missing:
             return u
         if self.state[u] == unsure:
             return unknown
         if self.graph.fixed[u] or has_bit(self.beside_upto, u) and (not self.graph.lazy or self.claimed_outside(u)):
             return at_hand
-        # The block that recomputed v before also recomputed u, and left it live.
+        # An earlier block recomputed v for its gradients; it recomputed u as well, and left u live.
         if self.state[v] != gradient and self.claims(u, v):
             return at_hand
         return u if has_bit(self.after_upto, u) else unknown
 
     @cython.final
     cdef bint run(self, int v) except -1 nogil:
-        """Append v to the sequence after the nodes it misses; False if the pair does not determine these."""
+        """Append v to the sequence after the nodes to recompute before it; return False if these are unknown."""
         cdef int u = at_hand
         cdef int64_t j = self.graph.row_indptr[self.graph.row[v]]
         while True:
@@ -320,12 +322,12 @@ cdef class _BlockOrder:
         self.sequence[self.steps] = v
         self.steps += 1
         self.spent += self.graph.compute[v] if self.state[v] != gradient else 0
-        # Reads of a transient need not be live for other nodes.
+        # The inputs of a transient may be live only for it, so its row does not count as live for other nodes.
         if self.state[v] != outside:
             self.answered[self.graph.row[v]] = self.pair
         if self.state[v] == missing:
             self.state[v] = again
-            # All of them are live when the first gradient runs.
+            # All nodes recomputed before the first gradient are live when it runs.
             self.first_need += 0 if self.begun else self.graph.awaited[v]
         elif self.state[v] == outside:
             self.state[v] = passing
@@ -334,7 +336,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint too_early(self, int b) noexcept nogil:
-        """True if b reads a gradient of a node of L, which would then run in this block."""
+        """Return True if b reads a gradient owned by a node of L, which belongs to a block that runs later."""
         cdef int64_t j
         for j in range(self.graph.external_indptr[b], self.graph.external_indptr[b + 1]):
             if self.state[self.graph.external_indices[j]] in (charged, unsure):
@@ -343,12 +345,12 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint within_bounds(self) noexcept nogil:
-        """True if the partial result is within the bounds of the pair."""
+        """Return True if the sequence as built up to now is within both bounds."""
         return self.first_need <= self.max_peak and self.spent <= self.max_recompute
 
     @cython.final
     cdef bint emit(self) except -1 nogil:
-        """Build the sequence of the backward part of the block; False if the pair is unusable."""
+        """Build the sequence of the block's backward part; return False if the pair is unusable or exceeds a bound."""
         cdef Py_ssize_t i
         cdef int b
         cdef uint64_t word
@@ -369,7 +371,7 @@ cdef class _BlockOrder:
                     self.first_gradient = b
                 if any_external and self.too_early(b):
                     sound = False
-                # All its reads are live.
+                # All forward values that b reads are live.
                 elif self.answered[self.graph.row[b]] == self.pair:
                     self.sequence[self.steps] = b
                     self.steps += 1
@@ -381,16 +383,16 @@ cdef class _BlockOrder:
 
 @cython.final
 cdef class PairFigures(_BlockOrder):
-    """The figures of the blocks of a graph, for pairs of lower sets: PairFigures(graph).
+    """PairFigures(graph): compute the figures of a block for pairs of lower sets.
 
-    Every call of `figures` starts from scratch, even after a MemoryError.
+    Each call of `figures` resets all state, so it is also valid after a MemoryError.
     """
     cdef int[::1] seen, marked, extender, shown, counted, read, first_read
-    # For the current L: sets whose block, and every larger one, exceeds a bound.
+    # For the current L: rows of sets L' whose block exceeds a bound, as does the block of every superset of L'.
     cdef vector[Py_ssize_t] hopeless
-    # Values outside L that are read by gradients of L or by recomputations for them.
+    # Flags of the values outside L that gradients owned by L read, directly or by recomputing a node.
     cdef unsigned char[::1] later
-    # Bytes that a transient needs before it runs, and bytes of its values.
+    # For each transient: bytes of the inputs that are live only for it, and bytes of its values.
     cdef int64_t[::1] extends, keeps
     cdef vector[int] later_values, todo
     cdef const uint64_t *first_row
@@ -423,14 +425,16 @@ cdef class PairFigures(_BlockOrder):
         int64_t[::1] cached_before not None,
         int64_t[::1] recompute_before not None,
     ):
-        """Peak of a block, its bytes that stay live while later blocks run, and its recomputed compute, by pair.
+        """Return the peak, the cached bytes and the recomputed compute of the block of each pair.
 
-        words : uint64[k, w] over m nodes; boundary, after, beside, pinned : from `block_borders`;
-        indptr : int64[k + 1], target : int32[p] pairs of rows; keep_all : uint8[k] True if a block that ends with the
-        set is kept; max_peak, max_recompute : bounds of a chain; cached_before, recompute_before : int64[k] minima over
-        the blocks before each set, -1 if no chain reaches it, updated by the call, so targets come after their
-        sources; if these have length 0, the bounds apply to each pair
-        Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 if the pair is unusable.
+        words : uint64[k, w] lower sets of m nodes; boundary, after, beside, pinned : from `block_borders`;
+        indptr : int64[k + 1], target : int32[p] CSR rows of pairs; targets follow their sources;
+        keep_all : uint8[k] True if all nodes of a block that ends with this set are kept;
+        max_peak, max_recompute : maximum peak and recomputed compute of a chain;
+        cached_before, recompute_before : int64[k] minimum figures of the chains up to each set, -1 if no chain reaches
+        it. The call updates them. If their length is 0, the two maxima apply to each block alone.
+        Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 if the pair is unusable or exceeds a
+        maximum. Cached bytes are those of the block that stay live while later blocks run.
         Cost: for each pair about the reads of its block and of the gradients that the block owns, and O(k w) words
         to compare sets; O(m + n_values + p) memory.
         """
@@ -518,7 +522,7 @@ cdef class PairFigures(_BlockOrder):
                 self.later[x] = False
 
     cdef int look_ahead(self, Py_ssize_t source, Py_ssize_t w) except -1 nogil:
-        """Mark values outside L that its own gradients need, directly or to recompute a reader."""
+        """Mark the values outside L that gradients owned by L read, directly or by recomputing a node."""
         cdef Py_ssize_t v
         cdef int64_t j
         cdef size_t i
@@ -564,14 +568,14 @@ cdef class PairFigures(_BlockOrder):
         self.later_total += self.graph.memory[x]
 
     cdef bint goes_on(self, int u) noexcept nogil:
-        """True if a value of u that a gradient of L needs later is still live at the end of the block."""
+        """Return True if the values of u that gradients owned by L need later are live at the end of the block."""
         if not self.graph.lazy and self.state[u] != gradient and not self.graph.fixed[u]:
-            # Follows from the definition, whether it is kept or not.
+            # d-(d+(L)) decides this by definition, for kept and for recomputed nodes.
             return self.state[u] != missing and has_bit(self.beside, u)
         return self.state[u] != missing and (self.state[u] != again or has_bit(self.beside, u))
 
     cdef int64_t end(self, int64_t pinned) noexcept nogil:
-        """Bytes live at the end of the block."""
+        """Return the bytes live at the end of the block."""
         cdef int64_t live = pinned + self.later_total
         cdef size_t i
         for i in range(self.later_values.size()):
@@ -580,7 +584,7 @@ cdef class PairFigures(_BlockOrder):
         return live
 
     cdef int64_t release(self, int x) noexcept nogil:
-        """Change of the counted bytes for x, which is live with or without the transient that reads it."""
+        """Stop counting x as live only for a transient, since another node needs it; return the change in bytes."""
         cdef int w = self.extender[x]
         cdef int64_t before
         if w < 0:
@@ -591,7 +595,7 @@ cdef class PairFigures(_BlockOrder):
         return self.graph.memory[x] + max(self.extends[w], self.keeps[w]) - before
 
     cdef int64_t add_reads(self, int v) noexcept nogil:
-        """Bytes of the forward values whose last read is by v."""
+        """Count the forward values that v reads last; return the change of live bytes."""
         cdef int64_t needs = 0, j
         cdef int x, u
         if self.state[v] != passing:
@@ -610,9 +614,10 @@ cdef class PairFigures(_BlockOrder):
         return needs
 
     cdef int64_t backward_peak(self, int64_t live) noexcept nogil:
-        """Peak of the backward part, computed from last to first; `live` is the bytes at the end.
+        """Return the peak of the backward part, computed from last to first; `live` bytes are live at its end.
 
-        A transient may be a kept node, so the larger of its kept bytes and the needs of its run counts before its run.
+        The chain may also keep a transient, which then does not run. So the maximum of two cases counts before its run:
+        its values are live, or the inputs that only it needs are live.
         """
         cdef int64_t peak = 0, scratch, produced, j
         cdef int x, v
@@ -622,7 +627,7 @@ cdef class PairFigures(_BlockOrder):
             scratch, produced = self.graph.workspace[v], 0
             if self.shown[self.graph.row[v]] != self.pair:
                 live += self.add_reads(v)
-            # Written without branches, which would be unpredictable.
+            # Arithmetic instead of branches, which would be mispredicted often.
             if self.state[v] == gradient:
                 for j in range(self.graph.upstream_indptr[v], self.graph.upstream_indptr[v + 1]):
                     x = self.graph.upstream_values[j]
@@ -644,11 +649,11 @@ cdef class PairFigures(_BlockOrder):
         return peak
 
     cdef int64_t recomputed_bytes(self, int v, int64_t* scratch) noexcept nogil:
-        """Bytes that are live from the run of v on; `scratch` is increased by those that are never read."""
+        """Return the bytes of v's values that stay live after its run; add the other bytes to `scratch`."""
         cdef int64_t produced = 0
         cdef int x
         for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
-            # A second instance of an output.
+            # A second instance of an output is not needed.
             if self.graph.output[x]:
                 scratch[0] += self.graph.memory[x]
             elif self.later[x] and self.goes_on(v):
@@ -668,7 +673,7 @@ cdef class PairFigures(_BlockOrder):
         return change
 
     cdef int64_t stand_in(self, int v, int64_t produced) noexcept nogil:
-        """Change of the counted bytes before the run of a transient."""
+        """Return the change of live bytes before a transient runs: its values, or the inputs that only it needs."""
         cdef int64_t needs = 0, j
         for j in range(self.graph.row_indptr[self.graph.row[v]], self.graph.row_indptr[self.graph.row[v] + 1]):
             if self.seen[self.graph.row_values[j]] == self.pair and self.extender[self.graph.row_values[j]] == v:
@@ -677,7 +682,7 @@ cdef class PairFigures(_BlockOrder):
         return max(needs, produced) - needs
 
     cdef int64_t cache(self) noexcept nogil:
-        """Bytes of the block that stay live while later blocks run; marks the values."""
+        """Mark the values of the block that stay live while later blocks run; return their bytes."""
         cdef int64_t total = 0
         cdef int v, x
         cdef size_t i
@@ -699,7 +704,7 @@ cdef class PairFigures(_BlockOrder):
         return False
 
     cdef int64_t forward_peak(self, int64_t live) noexcept nogil:
-        """Peak of the forward part, computed from last to first; `live` is the bytes that stay."""
+        """Return the peak of the forward part, computed from last to first; `live` bytes are live at its end."""
         cdef int64_t peak = 0, scratch, produced, j
         cdef int v, x
         cdef Py_ssize_t i
@@ -721,13 +726,15 @@ cdef class PairFigures(_BlockOrder):
         return peak
 
     cdef bint exceeds_with_more(self, bint complete) noexcept nogil:
-        """True if the block of every set that contains L' also exceeds a bound; `complete` if the sequence is.
+        """Return True if the block L -> L'' exceeds a bound for every L'' that contains L'.
 
-        A larger block keeps no node of L' that this block does not keep. So a node recomputed here is recomputed there
-        too, before the same gradient or an earlier one, and its values are live until the last gradient of this block,
-        or of L, that reads them. Any other value outside L is live from the first to the last gradient of this block
-        that reads it, and the gradients that this block reads are live from their computation on. Only these bytes are
-        counted, since all others may be freed, or not needed, in a larger block.
+        `complete` : True if the sequence of the block L -> L' is complete.
+
+        A larger block keeps no node of L' that this block does not keep. So it also recomputes every node that this
+        block recomputes, before the same gradient or an earlier one. The values of such a node are live until the last
+        gradient of this block, or owned by L, that reads them. Any other value outside L is live from the first to the
+        last gradient of this block that reads it. The values of gradients that this block reads are live from their
+        computation on. Only these bytes are counted: in a larger block all other bytes may be free or not needed.
         """
         cdef int64_t live = 0, produced, j
         cdef int v, x
@@ -772,19 +779,19 @@ cdef class PairFigures(_BlockOrder):
         return False
 
     cdef bint runs_early(self, int v) noexcept nogil:
-        """True if gradient v is in the block or runs before it, for every larger block."""
+        """Return True if in every larger block gradient v runs before the gradients of this block or among them."""
         cdef int owner = self.graph.owner[v]
         return not has_bit(self.inside, owner) and (v < self.first_gradient or has_bit(self.upto, owner))
 
     cdef int64_t count(self, int x) noexcept nogil:
-        """The bytes of x the first time it is counted for this pair, then 0."""
+        """Return the bytes of x at the first call for this pair, and 0 afterwards."""
         if self.counted[x] == self.pair:
             return 0
         self.counted[x] = self.pair
         return self.graph.memory[x]
 
     cdef bint is_hopeless(self, Py_ssize_t w) noexcept nogil:
-        """True if L' contains a set whose block exceeded a bound."""
+        """Return True if L' contains one of the sets in `hopeless`."""
         cdef size_t i
         for i in range(self.hopeless.size()):
             if is_subset(self.first_row + self.hopeless[i] * w, self.upto, w):

@@ -1,10 +1,10 @@
 # distutils: language = c++
-"""The dynamic program over chains of stages (beaumont2019, theorem 1), in a dense three-dimensional table.
+"""Dynamic program over chains of stages (beaumont2019, theorem 1) in a dense three-dimensional table.
 
-T[a][b][m] is the minimum compute of forward nodes to run stages a..b forward and backward with m free slots of memory,
-where the input of a is already live and not counted:
+T[a][b][m] is the minimum forward compute that running stages a..b forward and backward takes with m free slots of
+memory. The input of stage a is live before and not counted:
 
-    T[a][a][m] = leaf[a]                                                          if m suffices for leaf and backward
+    T[a][a][m] = leaf[a]                                                          if m slots suffice for both
     T[a][b][m] = min(every[a] + T[a + 1][b][m - keep[a]],                         keep what the backward part of a reads
                      min over a < j <= b of
                          sweep[a] + .. + sweep[j - 1] + T[j][b][m - link[j - 1]] + T[a][j - 1][m])       keep the link
@@ -12,11 +12,11 @@ where the input of a is already live and not counted:
 Rows [a][b], b >= a, are stored consecutively, with m contiguous. An entry is a float32, infinite if nothing fits. The
 choices are not stored but recomputed along the path of a solution.
 
-If b is the last stage, stages a..b run for the first time, otherwise again; in the latter case values that are computed
-only once, `fixed` bytes of each stage, are already live.
+If b is the last stage, stages a..b run for the first time. Otherwise they are recomputed, and the values that are
+computed only once, `fixed` bytes for each stage, are already live.
 
-`costs` float64[3, n]: sweep, every, leaf. `memory` int64[12, n]: bytes as in `solvers.chain_stages.StageMemory`, in the
-order of the constants below. A slot is `unit` bytes; bytes are rounded up to slots if `up`, otherwise down.
+`costs` float64[3, n]: rows sweep, every, leaf. `memory` int64[12, n]: bytes as in `solvers.chain_stages.StageMemory`;
+the constants below are the row numbers. A slot is `unit` bytes; bytes are rounded up to slots if `up`, otherwise down.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ from remat_algos.kernels.vectors cimport remat_lower
 
 cdef enum:
     sweep, every, leaf, backward
-    # Tile size: entries of TILE rows and columns are computed together, so that each row is read from memory once.
+    # Rows [a][b] are computed in tiles of TILE values of a and of b, so that a tile reads each row from memory once.
     TILE = 4
 cdef enum:
     link, keep, first_run, following, everything, own, back, gradients, fixed, first_once, following_once, everything_once
@@ -37,13 +37,13 @@ cdef enum:
 SWEEP, EVERY, LEAF, BACKWARD = sweep, every, leaf, backward
 
 cdef struct StageRange:
-    # If last is -1, only the backward nodes of stage `first`.
+    # First and last stage. If last is -1, only the backward nodes of stage `first` remain.
     int64_t first, last
     int64_t slots
 
 
 def rows_of_table(n):
-    """Number of rows in the table of n stages."""
+    """Return the number of rows in the table for n stages."""
     return n * (n + 1) // 2
 
 
@@ -68,11 +68,11 @@ cdef inline int64_t _slots(int64_t size, int64_t unit, bint up) noexcept nogil:
 
 
 def fill_rows(table, width, costs, memory, unit, up, begin, end):
-    """Fill the rows [a][..] of stages begin..end - 1, the last stage first; rows of later stages must be filled.
+    """Fill the rows [a][..] for a from end - 1 down to begin; the rows of later stages must be filled already.
 
     table : float32[rows_of_table(n) * width], width : slots + 1
-    Cost: O(n^2 width) time per stage, so O(n^3 width) in total, and O(n^2 width) memory; for more than some hundred
-    stages use fewer slots, or join stages.
+    Cost: O(n^2 width) time per stage, so O(n^3 width) in total, and O(n^2 width) memory; for more than a few
+    hundred stages use fewer slots, or join stages.
     """
     rows = _ChainRows(table, width, costs, memory, unit, up)
     n = costs.shape[1]
@@ -84,13 +84,14 @@ def fill_rows(table, width, costs, memory, unit, up, begin, end):
         first = max(begin, last - TILE)
         stages, steps = np.arange(first, last)[:, None], np.arange(1, n + 1)
         one = steps == stages + 1
-        # Bytes of the sweep from a to j - 1 (`late` if the stages run for the first time), and slots of its link.
+        # peaks, late: maximum bytes of the sweep from a to j - 1; `late` is for stages that run for the first time.
+        # shifts: slots of the link that the sweep keeps.
         peaks = np.where(one, memory[first_run, first:last, None], memory[following, steps - 1])
         before = sums[steps - 1] - sums[stages] + memory[gradients, -1]
         late = before + np.where(one, memory[first_once, first:last, None], memory[following_once, steps - 1])
         peaks, late = (np.maximum.accumulate(np.where(steps > stages, each, 0), axis=1) for each in (peaks, late))
         shifts = in_slots(memory[link, steps - 1] + sums[steps] - sums[stages], unit, up)
-        # Other bytes, and the slots for keeping everything.
+        # beside: bytes of other values that are live during the sweep. low: slots for keeping everything.
         beside = memory[gradients] + sums[steps] - sums[stages]
         alone = np.where(one, memory[own, first:last, None], memory[everything, first:last, None]) + beside
         alone[:, -1] = np.where(one[:, -1], memory[own, -1], memory[everything_once, first:last]) + memory[gradients, -1]
@@ -100,7 +101,7 @@ def fill_rows(table, width, costs, memory, unit, up, begin, end):
 
 
 def operations(table, width, costs, memory, unit, up, slots, most):
-    """The operations of an optimum within `slots`: int32[k] of 4 * stage + operation; None if more than `most`.
+    """Return the operations of an optimum within `slots`: int32[k], 4 * stage + operation; None if k exceeds `most`.
 
     The entry [0][n - 1][slots] must be finite.
     Cost: O(k n) time, O(n + k) memory; k can grow like n^2, so limit it by `most`.
@@ -114,7 +115,7 @@ def operations(table, width, costs, memory, unit, up, slots, most):
 
 @cython.final
 cdef class _ChainRows:
-    """The table and its units."""
+    """The table, the costs and the bytes of the stages, and the bytes of a slot."""
     cdef float[::1] table
     cdef const double[:, :] costs
     cdef const int64_t[:, :] memory
@@ -140,7 +141,8 @@ cdef class _ChainRows:
              int64_t last):
         """Fill the rows of a tile of stages first..last - 1.
 
-        peaks, late, shifts : int64[TILE, n] by a and j - 1; beside, low : int64[TILE, n] by a and b; keeps : int64[n]
+        peaks, late, shifts : int64[TILE, n], indexed by a - first and j - 1; beside, low : int64[TILE, n], indexed by
+        a - first and b; keeps : int64[n]
         """
         cdef int64_t tile, b, b_last, a, i
         with nogil:
@@ -149,7 +151,7 @@ cdef class _ChainRows:
                 for a in range(first, last):
                     for i in range(self.offset(a, max(a, b)), self.offset(a, max(a, b_last))):
                         self.table[i] = INFINITY
-                # Splits with both rows in other tiles; each row is read once for the whole tile.
+                # First the splits that read rows of other tiles only: each row is read once for the whole tile.
                 self.split(peaks, late, shifts, beside, first, first, last, b, b_last, last, b + 1)
                 self.finish(peaks, late, shifts, beside, low, keeps, first, last, b, b_last)
 
@@ -199,7 +201,7 @@ cdef class _ChainRows:
                         self.split(peaks, late, shifts, beside, first, a, a + 1, b, b + 1, j, j + 1)
 
     def operations(self, int64_t slots, int64_t most):
-        """The operations of an optimum within `slots`; None if more than `most`."""
+        """Return the operations of an optimum within `slots`; None if they are more than `most`."""
         cdef vector[int] out
         cdef int64_t i, count
         with nogil:
@@ -213,7 +215,7 @@ cdef class _ChainRows:
         return result
 
     cdef int64_t write(self, int64_t slots, int64_t most, vector[int]& out) except -1 nogil:
-        """Append operations until `most` is exceeded, by at most one loop; return their number."""
+        """Append the operations, and stop soon after their number exceeds `most`; return the number."""
         cdef vector[StageRange] stack
         cdef int64_t n = self.n, a, b, m, i, j, chosen, left, rest, peak, next_peak, stays, beside, shift
         cdef bint once

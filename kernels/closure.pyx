@@ -1,7 +1,9 @@
 # distutils: language = c++
-"""The closure bound: keep values or recompute nodes at the first run of a node, at a price per byte, as minimum cuts.
+"""The closure bound: a lower bound on the recomputed compute of every schedule within a limit.
 
-A price is p / 2**shift units of scaled cost per byte.
+The bound considers one moment of the schedule, the first run of a node. At this moment, each value that is computed
+before and read later is either live or recomputed later. With a price per live byte (a Lagrange multiplier), the
+cheapest choice is a minimum cut. A price is p / 2**shift units of scaled cost per byte.
 """
 
 import numpy as np
@@ -17,13 +19,13 @@ from remat_algos.kernels.types cimport ENDLESS, Flags, Int32s, Int64s, int64_t
 cdef enum:
     UNMARKED, FORCED, READ_LATER, READ_AGAIN
     ANCESTOR = 1, DESCENDANT = 2
-    MAX_CUTS = 60                         # per node; usually few
+    MAX_CUTS = 60                         # per moment; few are usual
 
 
 # ---------------------------------------------------------------- integers of 128 bits
 
 cdef inline uint64_t product(uint64_t a, uint64_t b, uint64_t* high) noexcept nogil:
-    """The low word of a * b; `high` returns the high word."""
+    """Return the low word of a * b, and store the high word in `high`."""
     cdef uint64_t low = 0xffffffff, a0 = a & low, a1 = a >> 32, b0 = b & low, b1 = b >> 32
     cdef uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (middle & low)
     high[0] = a1 * b1 + (middle >> 32) + (other >> 32)
@@ -31,7 +33,7 @@ cdef inline uint64_t product(uint64_t a, uint64_t b, uint64_t* high) noexcept no
 
 
 cdef inline int64_t priced(int64_t p, int64_t amount, int shift, int64_t most) noexcept nogil:
-    """min(floor(p * amount / 2**shift), most), for nonnegative arguments."""
+    """Return min(floor(p * amount / 2**shift), most) for nonnegative arguments."""
     cdef uint64_t high, low = product(p, amount, &high)
     if shift >= 128:
         return 0
@@ -43,13 +45,13 @@ cdef inline int64_t priced(int64_t p, int64_t amount, int shift, int64_t most) n
 
 
 cdef inline bint no_larger(int64_t a, int64_t b, int64_t c, int64_t d) noexcept nogil:
-    """True if a * b <= c * d, for nonnegative arguments."""
+    """Return True if a * b <= c * d, for nonnegative arguments."""
     cdef uint64_t high, other, low = product(a, b, &high), below = product(c, d, &other)
     return high < other or (high == other and low <= below)
 
 
 cdef inline int64_t quotient(int64_t a, int64_t b, int* shift) noexcept nogil:
-    """p of the price p / 2**shift just below a / b, with at least 53 bits or 62 fractional bits."""
+    """Return p and set shift so that p / 2**shift is just below a / b, with 53 significant or 62 fractional bits."""
     cdef int64_t p = a // b, rest = a % b
     shift[0] = 0
     while shift[0] < 62 and p < (<int64_t>1) << 52:
@@ -65,11 +67,11 @@ cdef inline int64_t quotient(int64_t a, int64_t b, int* shift) noexcept nogil:
 # ---------------------------------------------------------------- bytes
 
 def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t work):
-    """Bytes live in every schedule during the first run of each needed node, 0 for other nodes.
+    """Return a lower bound on the bytes live during the first run of each needed node, in every schedule.
 
-    single : uint8[n] nodes that run only once, pins : int32[*] nodes whose values may have to be live while others run,
-    the most important first; the rest is skipped after about `work` reads
-    Returns (int64[n], number of counted pins).
+    single : uint8[n] flags of the nodes that run only once; pins : int32[*] nodes whose values may be live while other
+    nodes run, the most important first; work : number of reads after which the remaining pins are skipped
+    Returns (int64[n] with 0 for nodes that are not needed, number of tested pins).
     Cost: O(n + k) time for each pin, O(n) memory.
     """
     cdef Py_ssize_t n = graph.n_nodes, i, done
@@ -93,11 +95,11 @@ def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t 
             walk.clear()
             walk.descend(graph, pins[done])
             for x in range(graph.value_indptr[pins[done]], graph.value_indptr[pins[done] + 1]):
-                # Live from now on.
+                # An output is live from its first run to the end.
                 if graph.output[x]:
                     for i in range(<Py_ssize_t>walk.below.size()):
                         out[walk.below[i]] += graph.memory[x]
-                # Live until its last reader has run.
+                # A value that is never recomputed is live until its last reader has run.
                 elif single[pins[done]]:
                     for j in range(graph.reader_indptr[x], graph.reader_indptr[x + 1]):
                         if graph.needed[graph.reader_indices[j]]:
@@ -116,20 +118,20 @@ def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t 
 
 
 def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_t bound, int64_t work):
-    """The best lower bound above `bound` from two nodes with paths to a third; see `two_path_bound`.
+    """Return the best lower bound above `bound` that two nodes with paths to a third node prove; see `two_path_bound`.
 
-    live : int64[n] bytes that are live whenever a node runs, nodes : int32[*] candidates by descending bytes; pairs of
-    the first candidates are tried first, until about `work` reads
+    live : int64[n] bytes that are live whenever a node runs; nodes : int32[*] candidates by descending bytes, of which
+    pairs are tried from the first on; work : number of reads after which the search stops
     Returns (bytes, first node, second node); the nodes are -1 if no pair proves more than `bound`.
     Cost: O(n + k) time for each pair, O(n + n_values) memory.
     """
     cdef Py_ssize_t n = graph.n_nodes, i, j
     cdef int s = -1, t = -1, v, first = -1, second = -1
     cdef int64_t largest = 0, done = 0, x
-    # By value: bits for "read or computed by the first node" and "by the second".
+    # For each value: 1 if the first node reads or computes it, plus 2 if the second node does.
     cdef vector[unsigned char] around
     cdef vector[int64_t] from_first, from_second
-    # By node: its largest value that is no output; no path from the node is wider.
+    # For each node, the bytes of its largest value that is not an output. No path from the node is wider.
     cdef vector[int64_t] largest_of
     with nogil:
         assign(around, graph.n_values, <unsigned char>0)
@@ -166,7 +168,7 @@ def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_
 
 
 cdef void surround(GraphArrays graph, int v, unsigned char bit, bint on, vector[unsigned char]& around) noexcept nogil:
-    """Set or clear a bit of the values that a node reads or computes."""
+    """Set or clear a bit for each value that a node reads or computes."""
     cdef int64_t j
     cdef int x
     for j in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
@@ -178,9 +180,10 @@ cdef void surround(GraphArrays graph, int v, unsigned char bit, bint on, vector[
 
 cdef int64_t widest(GraphArrays graph, int v, int source, int begin, unsigned char avoided, vector[int64_t]& width,
                     vector[unsigned char]& around) noexcept nogil:
-    """Width of the widest path from `source` to v, which is the size of its smallest value; 0 without a path.
+    """Return the width of the widest path from `source` to v; 0 if there is no path.
 
-    Paths avoid outputs, values with the bit `avoided`, and nodes before `begin`.
+    The width of a path is the size of its smallest value. Paths through outputs, values with the bit `avoided`, or
+    nodes before `begin` do not count.
     """
     cdef int64_t best = 0, j, here
     cdef int x
@@ -194,7 +197,7 @@ cdef int64_t widest(GraphArrays graph, int v, int source, int begin, unsigned ch
 
 @cython.final
 cdef class _Walk:
-    """Descendants and ancestors of nodes, as lists and as marks; `work` counts the reads visited."""
+    """The descendants and the ancestors of a node, as lists and as marks; `work` counts the reads visited."""
     cdef vector[unsigned char] mark
     cdef vector[int] above, below
     cdef int64_t work
@@ -228,7 +231,7 @@ cdef class _Walk:
                 w = graph.reader_indices[j]
                 if graph.needed[w] and not self.mark[w] & DESCENDANT:
                     self.mark[w] |= DESCENDANT
-                    self.below.push_back(w)    # capacity is reserved
+                    self.below.push_back(w)    # capacity was reserved
             self.work += 1 + graph.reader_indptr[graph.value_indptr[v + 1]] - graph.reader_indptr[graph.value_indptr[v]]
             if at == self.below.size():
                 return
@@ -236,7 +239,7 @@ cdef class _Walk:
             at += 1
 
     cdef void ascend(self, GraphArrays graph, int v, bint among_descendants) noexcept nogil:
-        """Mark v and its ancestors, among all nodes or among the marked descendants."""
+        """Mark v and its ancestors; with `among_descendants`, only ancestors that are marked as descendants."""
         cdef size_t at = self.above.size()
         cdef int64_t j
         cdef int u
@@ -259,15 +262,16 @@ cdef class _Walk:
 
 @cython.final
 cdef class _PricedNetwork:
-    """Arcs whose capacity is fixed or a price of bytes, and their minimum cuts; most : the largest price.
+    """A flow network in which the capacity of an arc is fixed, or is its bytes times the price per byte.
 
-    Vertex 0 is the source, vertex 1 the sink. cut_cost and cut_bytes are exact figures of the last cut; `work` is in
+    Vertex 0 is the source, vertex 1 the sink. cut_cost is the sum of the fixed capacities in the last minimum cut, and
+    cut_bytes the sum of the bytes of its other arcs. `most` is the maximum capacity of an arc with bytes. `work` is in
     units of about a nanosecond.
     """
     cdef FlowNetwork flow
     cdef int n_vertices
     cdef vector[int] tail, head
-    cdef vector[int64_t] bytes, fixed, capacity    # by arc; see `arc`
+    cdef vector[int64_t] bytes, fixed, capacity    # indexed by arc
     cdef int64_t most, cut_cost, cut_bytes, work
 
     def __init__(self, int64_t most):
@@ -287,20 +291,20 @@ cdef class _PricedNetwork:
         return self.n_vertices - 1
 
     cdef int arc(self, int tail, int head, int64_t bytes, int64_t fixed) except -1 nogil:
-        """Add an arc; `fixed` is its capacity, or -1 if its bytes are priced."""
+        """Add an arc; `fixed` is its capacity, or -1 if the capacity is `bytes` times the price."""
         self.tail.push_back(tail)
         self.head.push_back(head)
         self.bytes.push_back(bytes)
         self.fixed.push_back(fixed)
 
     cdef int load(self) except -1 nogil:
-        """Load the network after the last arc."""
+        """Load the network into the flow solver, after the last arc has been added."""
         self.capacity.resize(self.tail.size())
         self.flow.load(self.n_vertices, self.tail.size(), self.tail.data(), self.head.data(), 0, 1)
         self.work += 20 * <int64_t>self.tail.size()
 
     cdef int64_t cut(self, int64_t price, int shift) noexcept nogil:
-        """Compute a minimum cut; return its capacity."""
+        """Compute a minimum cut at a price; return its capacity."""
         cdef size_t i
         for i in range(self.tail.size()):
             self.capacity[i] = self.fixed[i]
@@ -322,7 +326,7 @@ cdef class _PricedNetwork:
         return self.flow.value()
 
     cdef int64_t fewest_bytes(self) noexcept nogil:
-        """Minimum live bytes, in addition to the forced ones, if anything may be recomputed."""
+        """Return the minimum live bytes, without the forced ones, if every node may be recomputed at no cost."""
         cdef size_t i
         for i in range(self.tail.size()):
             self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else self.fixed[i]
@@ -331,7 +335,7 @@ cdef class _PricedNetwork:
         return self.finish()
 
     cdef int64_t bytes_of_one_pass(self) noexcept nogil:
-        """Minimum live bytes, in addition to the forced ones, if only nodes without cost are recomputed."""
+        """Return the minimum live bytes, without the forced ones, if only nodes of cost 0 are recomputed."""
         cdef size_t i
         for i in range(self.tail.size()):
             self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else ENDLESS if self.fixed[i] else 0
@@ -341,21 +345,27 @@ cdef class _PricedNetwork:
 
 @cython.final
 cdef class ClosureSearch:
-    """ClosureSearch(graph, single, cost, bits=, step=, most=).
+    """ClosureSearch(graph, single, cost, bits=, step=, most=): maximize the closure bound over moments and prices.
 
-    single : uint8[n] nodes that run only once, cost : int64[n] in units of 2**-bits, rounded down, step : a divisor of
-    every overhead, in whole units of compute.
-    (sum of the cost + 1) * (n_values + 2) and most * (n_values + 2) are at most 2**61, which keeps sums below 2**62.
+    single : uint8[n] flags of the nodes that run only once; cost : int64[n] in units of 2**-bits, rounded down;
+    step : a divisor of every overhead, in whole units of compute; most : maximum capacity of an arc with bytes.
+    The caller ensures that (sum of cost + 1) * (n_values + 2) and most * (n_values + 2) are at most 2**61, so that all
+    sums are below 2**62.
 
-    When node v first runs, its ancestors have run and its descendants have not; other nodes, called free, may have. Of
-    the values that are computed before and read afterwards, some are live in every schedule; each other value is live,
-    or its node is recomputed. The vertices of the network are the source, the sink, one vertex for each node that may
-    run afterwards (on the source side if it does), a second one for each free node (on the source side if it has not
-    run before), and one for each value that several nodes may read afterwards. An arc into a node is cut if its bytes
-    are live; an arc from a node into the sink, or from the first vertex of a free node into its second, if the node is
-    recomputed.
-    For each price, the value D is the Lagrangian dual, so it is at most the overhead, and it is concave in the price. A
-    cut of cost c with k live bytes besides `forced` shows that D is at most c + price * (forced + k - limit).
+    The moment is the first run of a node v. Its ancestors have run before, and its descendants have not. The other
+    nodes, called free, may have run or not. Consider the values that are computed before the moment and read after it.
+    Some of them are live in every schedule: these are the forced values. Each other value is live, or its node is
+    recomputed after the moment.
+
+    The network has these vertices, besides the source and the sink: one for each node that may run after the moment (on
+    the source side if it does); a second one for each free node (on the source side if it has not run before); and one
+    for each value that several nodes may read after the moment. Cutting an arc into a node means that the bytes of the
+    arc are live. Cutting an arc from a node to the sink, or from the first to the second vertex of a free node, means
+    that the node is recomputed.
+
+    For each price, minimum cut + price * (forced bytes - limit) is the Lagrangian dual D. D is at most the overhead of
+    every schedule within the limit, and concave in the price. A cut of cost c with k live bytes, forced bytes excluded,
+    shows that D is at most c + price * (forced + k - limit), which is a line in the price.
 
     Cost: for each moment O(n + k) time for the network and for each of a few minimum cuts, which occasionally take much
     longer; O(n + k) memory.
@@ -364,26 +374,29 @@ cdef class ClosureSearch:
     cdef Flags single
     cdef Int64s cost
     cdef int bits
-    # A value above the threshold improves the bound.
+    # A value of the dual above `threshold` improves the bound.
     cdef int64_t step, threshold
     cdef readonly int64_t limit, overhead, price, excessive
     cdef readonly int node, shift, too_large
     cdef _PricedNetwork network
     cdef _Walk walk
-    cdef vector[unsigned char] state       # by value
-    # By node: its vertex, 0 if it has none; and the nodes with a vertex.
+    cdef vector[unsigned char] state       # indexed by value
+    # Vertex of each node, 0 for none; and the nodes that have a vertex.
     cdef vector[int] vertex, vertices
-    # By entry of `vertices`: the second vertex of a free node, 0 for others.
+    # For each entry of `vertices`: the second vertex of a free node, 0 for other nodes.
     cdef vector[int] not_before
     cdef vector[int] pinned                # needed nodes with outputs
     cdef bint any_free
-    # Values with a state; the vertex of each, and the number of nodes that may read it afterwards.
+    # marked: the values with a state. junction, times: for each value, its vertex (0 for none) and the number of nodes
+    # that may read it after the moment.
     cdef vector[int] marked, junction, times
-    cdef vector[int64_t] later             # bytes from the source
+    # Capacity in bytes of the arc from the source to each entry of `vertices`.
+    cdef vector[int64_t] later
     cdef int64_t forced
-    # Of the first two lines, without free nodes.
+    # Bytes of the cut that recomputes nothing; cost and bytes of the cut that recomputes everything possible. All three
+    # assume that there are no free nodes.
     cdef int64_t passing, all_cost, single_bytes
-    cdef int64_t looked                    # work on nodes and values
+    cdef int64_t looked                    # work without the cuts
 
     def __init__(self, GraphArrays graph not None, Flags single not None, Int64s cost not None, *, int bits,
                  int64_t step, int64_t most):
@@ -408,7 +421,7 @@ cdef class ClosureSearch:
         self.aim(0)
 
     def aim(self, int64_t limit):
-        """Restart with another limit in bytes, 0 or more."""
+        """Restart the search with another limit in bytes, 0 or more."""
         self.limit, self.overhead, self.threshold = limit, 0, 0
         self.node, self.price, self.shift, self.too_large, self.excessive = -1, 0, 0, -1, 0
 
@@ -418,10 +431,12 @@ cdef class ClosureSearch:
         return 0
 
     def visit(self, Int32s nodes, Py_ssize_t begin, int64_t work):
-        """Improve the bound with the moments of nodes[begin:]; return the position to continue from.
+        """Improve the bound with the first runs of nodes[begin:] as moments; return the position to continue from.
 
-        nodes : int32[*] needed nodes. `work` is in units of about a nanosecond. Afterwards `overhead` is a lower bound,
-        proved at the moment `node` with `price` / 2**shift; or at `too_large` at least `excessive` bytes are live.
+        nodes : int32[*] needed nodes; work : limit in units of about a nanosecond. Afterwards `overhead` is a lower
+        bound on the overhead. The moment `node` proves it with the price `price` / 2**shift. `too_large` is -1, or a
+        node during whose first run at least `excessive` bytes are live, which proves that no schedule is within the
+        limit.
         """
         cdef Py_ssize_t i
         for i in range(begin, nodes.shape[0]):
@@ -439,7 +454,7 @@ cdef class ClosureSearch:
         return self.looked + self.network.work
 
     def start(self, int v, int64_t price, int shift):
-        """Evaluate one moment at one price, 0 to 2**62; set `overhead` and `too_large` like `visit`."""
+        """Evaluate one moment at one price from 0 to 2**62; set `overhead` and `too_large` as `visit` does."""
         self.check(v)
         with nogil:
             self.build(v)
@@ -450,9 +465,9 @@ cdef class ClosureSearch:
                 self.evaluate(v, price, shift)
 
     def side(self, int v, int64_t price, int shift):
-        """The cut of one moment at one price.
+        """Return what the minimum cut of one moment at one price chooses.
 
-        Returns (forced bytes, forced values, recomputed nodes, other live values, free nodes that have run).
+        Returns (forced bytes, forced values, recomputed nodes, other live values, free nodes that have run before).
         """
         self.check(v)
         self.build(v)
@@ -479,10 +494,10 @@ cdef class ClosureSearch:
             live += [x for x in values if self.graph.output[x]]
         return self.forced, *(np.array(sorted(ids), np.int32) for ids in (forced, again, live, before))
 
-    # ------------------------------------------------------------ the network of a moment
+    # ------------------------------------------------------------ the network for a moment
 
     cdef int build(self, int v) except -1 nogil:
-        """Collect forced values and nodes that may run afterwards, for `connect`."""
+        """Collect the forced values, and the nodes that may run after the first run of v, for `connect`."""
         cdef size_t i
         cdef int64_t j, x
         cdef int u
@@ -515,7 +530,7 @@ cdef class ClosureSearch:
                 self.read_later(self.graph.read_indices[j])
         self.any_free = False
         i = 0
-        # The list grows in the loop.
+        # `read_again` appends to the list during the loop.
         while i < self.vertices.size():
             u = self.vertices[i]
             i += 1
@@ -537,11 +552,14 @@ cdef class ClosureSearch:
             self.forced += self.graph.memory[x]
 
     cdef inline bint is_free(self, int u) noexcept nogil:
-        """True for needed nodes that are neither ancestors nor descendants."""
+        """Return True if a needed node is neither an ancestor nor a descendant of the moment's node."""
         return self.walk.mark[u] == UNMARKED
 
     cdef int read_later(self, int x) except -1 nogil:
-        """Note a read by a descendant: the value is live, or its node runs afterwards; free outputs have other arcs."""
+        """Record a read of x by a descendant: x is live, or its node runs after the moment.
+
+        Outputs of free nodes are skipped, since they have arcs of their own.
+        """
         cdef int u = self.graph.producer[x]
         if self.state[x] != UNMARKED or self.walk.mark[u] & DESCENDANT:
             return 0
@@ -556,7 +574,7 @@ cdef class ClosureSearch:
         self.later[self.vertex_of(u) - 2] += self.graph.memory[x]
 
     cdef int read_again(self, int x) except -1 nogil:
-        """Note that a node that may run afterwards reads a value."""
+        """Record a read of x by a node that may run after the moment."""
         if self.graph.output[x] and self.is_free(self.graph.producer[x]):
             return 0
         if self.state[x] == UNMARKED:
@@ -576,7 +594,7 @@ cdef class ClosureSearch:
         return self.vertex[u]
 
     cdef int connect(self) except -1 nogil:
-        """Add arcs between source 0, sink 1, nodes, second vertices of free nodes, and values with several readers."""
+        """Add all arcs of the network, as the class describes them."""
         cdef size_t k
         cdef int64_t j, x, output_bytes, cost, first, last
         cdef int u, v, w
@@ -624,7 +642,7 @@ cdef class ClosureSearch:
     # ------------------------------------------------------------ prices
 
     cdef void evaluate(self, int v, int64_t price, int shift) noexcept nogil:
-        """Keep the moment and the price if they improve the bound."""
+        """Compute the dual of a moment at a price, and store both if they improve the bound."""
         cdef int64_t value = self.network.cut(price, shift) - priced(price, self.limit - self.forced, shift, ENDLESS)
         if value > self.threshold:
             self.node, self.price, self.shift = v, price, shift
@@ -632,7 +650,7 @@ cdef class ClosureSearch:
             self.threshold = self.overhead << self.bits if self.bits >= 0 else self.overhead >> -self.bits
 
     cdef int64_t rounded(self, int64_t value) noexcept nogil:
-        """The overhead that a positive value proves, rounded up to a multiple of the step."""
+        """Return the overhead that a positive value of the dual proves, rounded up to a multiple of `step`."""
         if self.bits >= 0:
             value = ((value - 1) >> self.bits) + 1
         else:
@@ -642,17 +660,18 @@ cdef class ClosureSearch:
     cdef int improve(self, int v) except -1 nogil:
         """Maximize the dual of a moment over the price, or stop as soon as it cannot improve the bound.
 
-        The maximum is where the lines of two cuts meet: one with more live bytes than the limit, one without.
+        Each cut bounds the dual by a line in the price. The maximum is where two such lines intersect: a rising one,
+        of a cut with more live bytes than the limit, and a falling one, of a cut with fewer.
         """
         cdef int64_t over, cost, other_cost, bytes, other_bytes
         cdef int shift, i
-        # The price is where two lines meet, not the best price of another moment.
+        # False while the price is the best one of an earlier moment, True once it is an intersection of two lines.
         cdef bint met = self.price == 0
         self.build(v)
         if self.forced > self.limit:
             self.too_large, self.excessive = v, self.forced
             return 0
-        # The lines of recomputing nothing and of recomputing everything.
+        # Start with the lines of two cuts: recompute nothing, and recompute everything possible.
         cost, bytes = 0, self.passing
         other_cost, other_bytes = self.all_cost, self.single_bytes
         if self.any_free:

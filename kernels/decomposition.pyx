@@ -1,13 +1,13 @@
 # distutils: language = c++
 """Tree and path decompositions of a graph.
 
-Trees: from an elimination order, checks, removal of redundant bags, balanced separators. A tree decomposition
-is bag_indptr : int64[b + 1], bag_indices : int32[total] the vertices of each bag, ascending, and parent : int32[b],
--1 for the root, in any order.
+Tree decompositions: construction from an elimination order, checks, removal of redundant bags, balanced separators. A
+tree decomposition consists of bag_indptr : int64[b + 1], bag_indices : int32[total], the vertices of each bag,
+ascending, and parent : int32[b], -1 for the root. The bags are in any order.
 
-Paths: layouts, which are orders of the vertices. Their bags are a vertex and the boundary before it, that is, the
-placed vertices with an unplaced neighbour. Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the
-neighbours of each vertex.
+Path decompositions: layouts, which are orders of the vertices. A bag of a layout is a vertex and the boundary before
+it: the vertices placed before it that have a neighbour placed later. Graphs are undirected: indptr : int64[n + 1],
+indices : int32[2 m] the neighbours of each vertex.
 """
 
 import numpy as np
@@ -30,11 +30,11 @@ VERTEX, EDGE, CONNECTED = 1, 2, 3
 
 
 def bags_to_tree(Int32s order, Int64s bag_indptr, Int32s bag_indices):
-    """The tree of the bags of an elimination order: (bag_indices int32[total], each bag ascending; parent int32[b]).
+    """Return the tree of the bags of an elimination order: (bag_indices int32[total], sorted; parent int32[b]).
 
-    order : int32[b]; bag i has order[i] and its remaining neighbours, the last bag all vertices missing in the order.
-    The parent of a bag is the bag of the other vertex in it that is eliminated first; further roots become children of
-    the first root.
+    order : int32[b]; bag i contains order[i] and its remaining neighbours, the last bag all vertices missing in the
+    order. Without order[i], the vertex of bag i that is eliminated first determines the parent: the bag of this vertex.
+    All roots except the first become children of the first root.
     Cost: O(n + total log(largest bag)) time, O(n + total) memory.
     """
     cdef Py_ssize_t b = order.shape[0], i
@@ -62,9 +62,10 @@ def bags_to_tree(Int32s order, Int64s bag_indptr, Int32s bag_indices):
 
 
 def first_fault(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
-    """(NOT_ASCENDING, bag), (NO_TREE, a bag not connected to a single root), or (0, -1).
+    """Return (NOT_ASCENDING, bag), (NO_TREE, bag that is not connected to a single root), or (0, -1) if valid.
 
-    The lengths of bag_indptr and parent match; negative vertices count as not ascending.
+    The caller has checked that the lengths of bag_indptr and parent match. A bag with a negative vertex is reported as
+    not ascending.
     Cost: O(b + total) time, O(b) memory.
     """
     cdef Py_ssize_t b = parent.shape[0], i, x
@@ -99,7 +100,7 @@ def first_fault(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
 
 
 def root_tree(Py_ssize_t b, const int[:, ::1] edges):
-    """The parents int32[b] of a tree with edges int32[b - 1, 2] and root 0; -2 for unreachable bags.
+    """Return the parents, int32[b], in a tree with edges int32[b - 1, 2] and root 0; -2 for unreachable bags.
 
     Cost: O(b) time and memory.
     """
@@ -136,18 +137,18 @@ def root_tree(Py_ssize_t b, const int[:, ::1] edges):
 
 
 def broken_law(Int64s bag_indptr, Int32s bag_indices, Int32s parent, *, Int64s indptr, Int32s indices):
-    """The first condition of a tree decomposition of a graph that is violated, and where; (0, -1, -1, -1) if none.
+    """Return a violated condition of tree decompositions and where it is violated; (0, -1, -1, -1) if all hold.
 
     indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex; vertices in bags are below n
-    Returns (VERTEX, v, -1, -1): v is in no bag; (CONNECTED, v, bag, bag): v is in both bags but not in all between;
-    (EDGE, u, v, -1): no bag contains both.
-    Cost: O(n + (b + m) log(largest bag)) time for b entries of bags, O(n) memory.
+    Returns (VERTEX, v, -1, -1): v is in no bag; (CONNECTED, v, bag, bag): both bags contain v, but not all bags between
+    them do; (EDGE, u, v, -1): no bag contains both u and v.
+    Cost: O(n + (total + m) log(largest bag)) time, O(n) memory.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, b = parent.shape[0], i, v
     cdef int64_t j
     cdef int u
     cdef const int* bags = &bag_indices[0] if bag_indices.shape[0] else NULL
-    # By vertex: the bag nearest to the root that contains it.
+    # For each vertex, the bag nearest to the root that contains it.
     cdef vector[int] top
     assign(top, n, -1)
     cdef int twice = -1, first = -1, second = -1
@@ -166,7 +167,7 @@ def broken_law(Int64s bag_indptr, Int32s bag_indices, Int32s parent, *, Int64s i
             return VERTEX, v, -1, -1
     if twice >= 0:
         return CONNECTED, twice, first, second
-    # An edge is in the lower of its two top bags, or in no bag.
+    # If a bag contains both ends of an edge, the top bag of one end contains the other end too.
     for v in range(n):
         for j in range(indptr[v], indptr[v + 1]):
             u = indices[j]
@@ -179,7 +180,7 @@ def broken_law(Int64s bag_indptr, Int32s bag_indices, Int32s parent, *, Int64s i
 def shrink_bags(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
     """Merge bags that are subsets of a neighbour, in one pass over the edges of the tree.
 
-    Returns (kept int32[k]: remaining bags, ascending, parent int32[k]: their tree); among equal bags the first remains.
+    Returns (kept int32[k]: remaining bags, ascending; parent int32[k]: their tree). The first of equal bags remains.
     Cost: O(b s log s) time at most for bags of up to s vertices, usually O(b log s); O(b) memory.
     """
     cdef Py_ssize_t b = parent.shape[0], i
@@ -218,13 +219,17 @@ def shrink_bags(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
 
 
 def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memory):
-    """A tree of separators: each removes a bag from its part of the tree, and its children separate the pieces.
+    """Return a tree of separators of a tree decomposition.
 
-    memory : int64[n] bytes of each vertex, where n exceeds every vertex in a bag. Among the bags that leave pieces of
-    at most two thirds, the one with the fewest bytes not yet owned is chosen; if all sizes are 0, one that leaves
-    pieces of at most half.
-    Returns (end int32[b], above int32[b], owner int32[n], n_bags int32[b], bag int32[b]): separators in preorder,
-    above -1 for the first; owner -1 for a vertex in no bag.
+    Each separator is a bag. Removing it splits its part of the tree into pieces, and its children in the tree of
+    separators split these pieces. A separator owns the vertices of its bag that no separator above it owns. Among the
+    bags that leave pieces of at most two thirds of the part, the one with the fewest unowned bytes is chosen; if all
+    sizes are 0, one that leaves pieces of at most half.
+
+    memory : int64[n] bytes of each vertex; n exceeds every vertex in a bag
+    Returns (end int32[b], above int32[b], owner int32[n], n_bags int32[b], bag int32[b]). Separators are numbered in
+    preorder: subtree s is s..end[s] - 1, above[s] its parent (-1 for the root), n_bags[s] the size of its part, bag[s]
+    its bag. owner[v] is -1 for a vertex in no bag.
     Cost: O(n + total + b log b) time, O(n + total) memory.
     """
     cdef Py_ssize_t b = parent.shape[0], n = memory.shape[0], i
@@ -232,12 +237,12 @@ def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memo
     cdef int s = 0, x, v
     cdef _Forest forest = _Forest(parent)
     cdef vector[int64_t] bags_start
-    # Of the remaining parts: a bag, the first separator, the separator above.
+    # Stack of parts to separate: a bag of the part, and the separator above the part.
     cdef vector[int] bags_of, begins, aboves
     end, tree, owner = np.empty(b, np.int32), np.full(b, -1, np.int32), np.full(n, -1, np.int32)
     n_bags, bag, unowned = np.empty(b, np.int32), np.empty(b, np.int32), np.zeros(b, np.int64)
     cdef int[::1] out_end = end, above = tree, owned = owner, count = n_bags, chosen = bag
-    # Bytes of each bag that are not yet owned.
+    # For each bag, the bytes of its vertices that no separator owns.
     cdef int64_t[::1] bytes_left = unowned
     with nogil:
         assign(bags_start, n + 2, 0)
@@ -280,7 +285,7 @@ def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memo
 
 
 def balanced_bag(Int32s parent):
-    """The bag that leaves pieces of at most half of the bags (smallest id), -1 without bags.
+    """Return the bag of smallest id whose removal leaves pieces of at most half of all bags; -1 if there is no bag.
 
     Cost: O(b) time and memory.
     """
@@ -294,7 +299,7 @@ def balanced_bag(Int32s parent):
 # Layouts.
 
 def breadth_first_layout(Int64s indptr, Int32s indices, int start):
-    """Vertices in breadth-first order from `start`; other components from their smallest vertex.
+    """Return the vertices in breadth-first order from `start`; other components start at their smallest vertex.
 
     indptr : int64[n + 1], indices : int32[2 m]
     Returns int32[n].
@@ -324,7 +329,7 @@ def breadth_first_layout(Int64s indptr, Int32s indices, int start):
 
 
 def place_early(Int64s indptr, Int32s indices, Int32s order):
-    """Improve an order: place vertices that do not enlarge the boundary at once, otherwise the next in the order.
+    """Improve an order: place a vertex that does not enlarge the boundary if there is one, otherwise the next in order.
 
     indptr : int64[n + 1], indices : int32[2 m], order : int32[n]
     Returns (layout int32[n], the size of its largest boundary).
@@ -363,7 +368,7 @@ def place_early(Int64s indptr, Int32s indices, Int32s order):
 
 
 def layout_spans(Int64s indptr, Int32s indices, Int32s layout):
-    """First and last bag of each vertex in a layout: its own position, and that of its last neighbour.
+    """Return the first and last bag with each vertex in a layout: its own position and that of its last neighbour.
 
     indptr : int64[n + 1], indices : int32[2 m], layout : int32[n]
     Returns (first int64[n], last int64[n]), by vertex.
@@ -384,11 +389,12 @@ def layout_spans(Int64s indptr, Int32s indices, Int32s layout):
 
 
 def branch_layout(Int32s order, Int64s bag_indptr, Int32s bag_indices):
-    """The vertices of an elimination tree from its root, branch by branch, the branch with the largest need last.
+    """Return the vertices of an elimination tree in preorder, the branch with the largest need last.
 
-    The only open vertices after a branch are those that its bag shares with the bags above it. With bags of at most k
-    vertices, a branch therefore needs the maximum of the largest need of a child and k plus the second largest. That is
-    at most k (1 + log2 n), and no boundary of the order is larger.
+    The need of a branch bounds the size of the boundary while the branch is placed. When a child branch is complete,
+    the boundary contains only vertices of its parent's bag. With bags of at most k vertices, the need of a branch is
+    therefore the maximum of the largest need of a child and k plus the second largest. The need of the root is at most
+    k (1 + log2 n).
 
     order : int32[n], bag_indptr : int64[n + 1], bag_indices : int32[k] bag i: order[i] and its remaining neighbours
     Returns int32[n].
@@ -403,7 +409,7 @@ def branch_layout(Int32s order, Int64s bag_indptr, Int32s bag_indices):
     with nogil:
         assign(place, n, 0)
         assign(need, n + 1, 0)
-        # The last entry is the parent of all roots.
+        # Entry n is an extra parent of all roots.
         children.resize(n + 1)
         for i in range(n):
             place[order[i]] = i
@@ -435,7 +441,7 @@ def branch_layout(Int32s order, Int64s bag_indptr, Int32s bag_indices):
 
 
 def minimum_layout(Int64s indptr, Int32s indices):
-    """A layout that minimizes the largest boundary, by dynamic programming over subsets.
+    """Return a layout that minimizes the largest boundary, by dynamic programming over subsets.
 
     indptr : int64[n + 1], indices : int32[2 m]
     Returns int32[n].
@@ -445,7 +451,7 @@ def minimum_layout(Int64s indptr, Int32s indices):
     cdef int64_t j
     cdef uint64_t placed, left, states = <uint64_t>1 << n
     cdef vector[uint64_t] near
-    cdef vector[unsigned char] width                            # by set of vertices
+    cdef vector[unsigned char] width                            # indexed by vertex set
     cdef unsigned char boundary
     layout = np.empty(n, np.int32)
     cdef int[::1] out = layout
@@ -478,7 +484,7 @@ def minimum_layout(Int64s indptr, Int32s indices):
 
 def leftmost_topological_order(Int64s pred_indptr, Int64s succ_indptr, Int32s succ,
                        Int64s place):
-    """Topological order that always takes the ready node of the smallest position, ties by smaller id.
+    """Return the topological order that always takes the ready node of smallest position, then of smallest id.
 
     pred_indptr, succ_indptr : int64[n + 1], succ : int32[edges], place : int64[n]
     Returns int32[n].
@@ -488,7 +494,7 @@ def leftmost_topological_order(Int64s pred_indptr, Int64s succ_indptr, Int32s su
     cdef int64_t j
     cdef int v
     cdef vector[int64_t] waits
-    # Ordered by largest first, so both entries are negated.
+    # The queue returns the largest entry first, so both numbers are negated.
     cdef priority_queue[pair[int64_t, int]] queue
     order = np.empty(n, np.int32)
     cdef int[::1] out = order
@@ -512,13 +518,13 @@ def leftmost_topological_order(Int64s pred_indptr, Int64s succ_indptr, Int32s su
 # Subsets of bags.
 
 cdef inline bint _holds(const int* bags, int64_t begin, int64_t end, int v) noexcept nogil:
-    """True if an ascending bag contains the vertex."""
+    """Return True if an ascending bag contains the vertex."""
     cdef const int* at = lower_bound(bags + begin, bags + end, v)
     return at != bags + end and at[0] == v
 
 
 cdef bint _inside(const int* bags, int64_t begin, int64_t end, int64_t other, int64_t other_end) noexcept nogil:
-    """True if the first bag is a subset of the second; the time depends mostly on the size of the first."""
+    """Return True if the first bag is a subset of the second, in O(size of first * log(size of second)) time."""
     cdef int64_t j
     cdef const int* at = bags + other
     if end - begin > other_end - other:
@@ -531,7 +537,7 @@ cdef bint _inside(const int* bags, int64_t begin, int64_t end, int64_t other, in
 
 
 cdef inline int _merged_into(int* into, int x) noexcept nogil:
-    """The bag into which x was merged, transitively."""
+    """Return the remaining bag into which x was merged, directly or indirectly."""
     while into[x] != x:
         into[x] = into[into[x]]
         x = into[x]
@@ -544,14 +550,15 @@ cdef inline int _merged_into(int* into, int x) noexcept nogil:
 cdef class _Forest:
     """A tree from which bags are removed, and the sizes of its parts.
 
-    near[start[x]:start[x + 1]] are the neighbours of bag x in the tree, including removed ones.
+    near[start[x]:start[x + 1]] are the neighbours of bag x in the tree, including those that have been removed.
     """
     cdef vector[int64_t] start
-    cdef vector[int] near                                      # ascending per bag
+    cdef vector[int] near                                      # ascending for each bag
     cdef vector[char] removed
-    # The last visited part, from its first bag outwards.
+    # Bags of the part visited last, in breadth-first order.
     cdef vector[int] walk
-    # largest: bags in the largest piece if a bag is removed.
+    # For each bag x of this part, relative to the first bag of the walk: its parent, the size of its subtree, and the
+    # size of the largest piece that removing x leaves.
     cdef vector[int] above, size, largest
 
     def __cinit__(self, Int32s parent):
@@ -579,7 +586,7 @@ cdef class _Forest:
         self.largest.resize(b)
 
     cdef int visit(self, int begin) except -1 nogil:
-        """Visit the part that contains a bag; set above, size and largest relative to this bag."""
+        """Visit the part that contains a bag; compute above, size and largest with this bag as the root."""
         cdef Py_ssize_t at = 0, total
         cdef int64_t j
         cdef int x, y
@@ -606,9 +613,10 @@ cdef class _Forest:
                 self.largest[y] = max(self.largest[y], self.size[x])
 
     cdef int separator(self, Int64s bytes_left) noexcept nogil:
-        """The bag with the fewest bytes left among those of the part that leave pieces of at most two thirds.
+        """Return the bag with the fewest unowned bytes among those that leave pieces of at most two thirds of the part.
 
-        Ties go to the smallest pieces (at most half of the part if all bytes are equal), then to the smallest id.
+        Ties go to the bag with the smallest largest piece, which is at most half of the part if all bytes are equal,
+        then to the smallest id.
         """
         cdef int best = -1, x
         for x in self.walk:
@@ -626,11 +634,11 @@ cdef class _Forest:
 
 @cython.final
 cdef class _Boundary:
-    """The boundary of a growing set of placed vertices, and how much each unplaced vertex would change it.
+    """The boundary of a growing set of placed vertices, and by how much placing another vertex would change its size.
 
-    rest[v] is the number of unplaced neighbours of v. closes[v], for an unplaced vertex, is the number of placed
-    vertices whose last unplaced neighbour is v. `touched` are the unplaced vertices whose counts changed in the last
-    call of `place`; some occur twice.
+    rest[v] is the number of unplaced neighbours of v. For an unplaced vertex v, closes[v] is the number of placed
+    vertices whose only unplaced neighbour is v. `touched` contains the unplaced vertices whose counts changed in the
+    last call of `place`, some of them twice.
     """
     cdef Int64s indptr
     cdef Int32s indices
@@ -647,7 +655,7 @@ cdef class _Boundary:
             self.rest.push_back(indptr[v + 1] - indptr[v])
 
     cdef int64_t change(self, int v) noexcept nogil:
-        """Growth of the boundary if a vertex is placed; it never increases while the vertex is unplaced."""
+        """Return by how much placing v enlarges the boundary; this number never increases before v is placed."""
         return (self.rest[v] > 0) - self.closes[v]
 
     cdef int place(self, int v) except -1 nogil:
@@ -666,7 +674,7 @@ cdef class _Boundary:
             self.close_by_last(v)
 
     cdef int close_by_last(self, int u) except -1 nogil:
-        """Count the only unplaced neighbour of a placed vertex."""
+        """Increment `closes` of the only unplaced neighbour of the placed vertex u."""
         cdef int64_t j = self.indptr[u]
         while self.placed[self.indices[j]]:
             j += 1

@@ -1,7 +1,7 @@
 # distutils: language = c++
 """Elimination orders of graphs, and bounds on the treewidth.
 
-Eliminating a vertex makes its neighbours a clique and removes the vertex; its bag is the vertex and these neighbours.
+Eliminating a vertex makes its neighbours a clique and removes the vertex. Its bag is the vertex and these neighbours.
 Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex.
 """
 
@@ -20,7 +20,7 @@ from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 
 # Elimination orders.
 
-# Keys are compared in a queue with the largest on top, so both entries are at most 0.
+# The queue returns the largest key first, so keys are negated: both entries are at most 0.
 ctypedef pair[int64_t, int64_t] Key
 
 cdef enum:
@@ -48,21 +48,22 @@ cdef class _Matrix
 cdef class EliminationRun:
     """A resumable elimination that always takes the vertex with the minimum key.
 
-    indptr : int64[n + 1], indices : int32[2 m], rank : int32[n] a permutation for ties, rule : one of the above,
-    tie_by_degree : ties go to the minimum degree, then to the rank, below : the width at which to stop
+    indptr : int64[n + 1], indices : int32[2 m]; rank : int32[n] a permutation, ties go to the smallest rank; rule : a
+    constant above; tie_by_degree : if True, ties go to the minimum degree first; below : the width at which to stop
     After a MemoryError a run cannot continue: make a new one.
     Cost: for each vertex the pairs in its bag and, unless the rule is "degree", the common neighbours for each added
-    edge; O(n + m + added edges + bags) memory. Meant for small width: bags of w vertices take about n w^2.
+    edge; O(n + m + added edges + bags) memory. Meant for small width: bags of w vertices take about n w^2 time.
 
-    A remaining vertex has a queue entry `queued[v]`, which is at least its key; all other entries are stale.
+    queued[v] is the valid queue entry of a remaining vertex; it is never smaller than the (negated) key. All other
+    entries of the queue are stale.
     """
     cdef _Eliminator graph
     cdef _Matrix matrix
     cdef int rule, below
     cdef bint tie_by_degree
     cdef Int32s rank
-    cdef vector[int] ranked               # vertex by rank
-    # By vertex: its largest key in the queue.
+    cdef vector[int] ranked               # vertex of each rank
+    # For each vertex, its largest key in the queue.
     cdef vector[Key] queued
     cdef priority_queue[Key] queue
 
@@ -102,7 +103,7 @@ cdef class EliminationRun:
         return self.key(self.graph.fill[v], self.graph.degree[v], self.rank[v])
 
     def run(self, int64_t work):
-        """Continue until about `work` entries are read; return the state."""
+        """Continue until about `work` entries have been read; return the state."""
         cdef int state = going_on
         work += self.graph.work
         with nogil:
@@ -132,7 +133,7 @@ cdef class EliminationRun:
         return n <= max_rows and 2 * sparse * self.graph.m_left > n * n
 
     cdef int min_of_queue(self) except -2 nogil:
-        """Remove and return the vertex with the minimum key; -1 if there is none."""
+        """Remove the vertex with the minimum key from the queue and return it; -1 if the queue is empty."""
         cdef Key key
         cdef int v
         while not self.queue.empty():
@@ -148,7 +149,7 @@ cdef class EliminationRun:
         return -1
 
     cdef int queue_touched(self) except -1 nogil:
-        """Requeue changed vertices whose key improved; worse keys are updated when they reach the top."""
+        """Queue changed vertices again if their key improved; worse keys are corrected when they reach the top."""
         cdef Py_ssize_t i
         cdef int v
         cdef Key key
@@ -171,16 +172,16 @@ cdef class EliminationRun:
         return best
 
     def result(self):
-        """(order int32[k], bag_indptr int64[k + 1], bags int32[b], number of added edges) of k eliminated vertices.
+        """Return (order int32[k], bag_indptr int64[k + 1], bags int32[b], number of added edges).
         """
         return _ints(self.graph.order), _pointers(self.graph.bag_end), _ints(self.graph.bags), self.graph.added
 
 
 def elimination_bags(Int64s indptr, Int32s indices, Int32s order):
-    """The bags of an elimination order of k vertices: (bag_indptr int64[k + 1], bags int32[b]).
+    """Return the bags of an elimination order of k vertices: (bag_indptr int64[k + 1], bags int32[b]).
 
-    The bag of v has v, its later neighbours, and for each child u of v in the elimination tree the bag of u without u.
-    The last bag has all vertices that are not in the order.
+    The bag of v contains v, its later neighbours, and for each child u of v in the elimination tree the bag of u
+    without u. The last bag also contains all vertices that are not in the order.
     Cost: O(n + m + b) time and memory.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, k = order.shape[0], j
@@ -224,7 +225,7 @@ def elimination_bags(Int64s indptr, Int32s indices, Int32s order):
             first = n
             for j in range(begin + 1, end[i]):
                 first = min(first, place[bags[j]])
-            # Otherwise all are in the last bag.
+            # Without another vertex of the order, the bag is a subset of the last bag.
             if first < n:
                 sibling[i] = eldest[first]
                 eldest[first] = i
@@ -234,9 +235,10 @@ def elimination_bags(Int64s indptr, Int32s indices, Int32s order):
 # Bounds on the treewidth: contraction, safe reductions, all subsets.
 
 def contraction_width(Int64s indptr, Int32s indices):
-    """The largest minimum degree while a vertex of minimum degree is contracted repeatedly (MMD+).
+    """Return a lower bound on the treewidth: the largest minimum degree during repeated contractions (MMD+).
 
-    It is contracted into the neighbour with the fewest common neighbours; ties: smaller degree, then smaller id.
+    Each step contracts a vertex of minimum degree into the neighbour with which it has the fewest common neighbours.
+    Ties go to the smaller degree, then to the smaller id.
     Cost: for each contraction the rows of the neighbours, so up to O(n m) time in total; about O(n + m) memory.
     """
     cdef _Adjacency graph = _Adjacency()
@@ -268,11 +270,13 @@ def contraction_width(Int64s indptr, Int32s indices):
 
 
 def reduce_safely(Int64s indptr, Int32s indices, int low):
-    """Eliminate vertices safely: simplicial vertices, and almost simplicial ones of degree at most `low`.
+    """Eliminate simplicial vertices, and almost simplicial ones of degree at most `low`, for as long as there are any.
 
-    Returns (order int32[k], low, vertices int32[n - k] that remain, edges int32[m, 2] between these, by vertex).
-    Cost: counting triangles, then for each vertex tried the rows of its neighbours; vertices are tried again after a
-    neighbour has changed, and all of them when `low` increases. O(n + m) memory.
+    `low` is a lower bound on the treewidth, which increases to the degree of each simplicial vertex. Eliminating these
+    vertices first is safe: it does not increase the minimum width.
+    Returns (order int32[k], low, vertices int32[n - k] that remain, edges int32[m, 2] between them, sorted by vertex).
+    Cost: counting triangles, then for each test of a vertex the rows of its neighbours. A vertex is tested again after
+    a neighbour has changed, and all vertices when `low` increases. O(n + m) memory.
     """
     cdef _Eliminator graph = _Eliminator()
     cdef vector[int] queue, next_queue
@@ -303,11 +307,11 @@ def reduce_safely(Int64s indptr, Int32s indices, int low):
 
 
 def minimum_width_order(const uint64_t[::1] neighbours):
-    """An elimination order of minimum width, from TW(S) = min over v in S of max(TW(S - v), |Q(S - v, v)|).
+    """Return an elimination order of minimum width, int32[n], by dynamic programming over subsets (Bodlaender et al.).
 
-    neighbours : uint64[n] the bits of each vertex's neighbours
-    TW(S) is the minimum width of eliminating the vertices of S first, and Q(S - v, v) the vertices outside S that v
-    reaches through S - v (Bodlaender et al.). Returns int32[n].
+    neighbours : uint64[n] the neighbours of each vertex as bits
+    The recursion is TW(S) = min over v in S of max(TW(S - v), |Q(S - v, v)|). TW(S) is the minimum width of eliminating
+    the vertices of S first. Q(S - v, v) are the vertices outside S that v reaches through vertices of S - v.
     Cost: O(2^n n^2) time, 2^(n + 1) bytes of memory; for more than about 20 vertices use `EliminationRun`.
     """
     cdef int n = <int>neighbours.shape[0], v, width, degree, lowest, choice
@@ -351,7 +355,7 @@ def minimum_width_order(const uint64_t[::1] neighbours):
 # Common neighbours, and safe vertices.
 
 cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcept nogil:
-    """The neighbour of v (from `row`) with the fewest common neighbours; -1 if v has no neighbours."""
+    """Return the neighbour of v (an entry of `row`) that shares the fewest neighbours with v; -1 if v has none."""
     cdef int i, j, u, common, best = -1, fewest = 0
     cdef int* other
     graph.mark(v)
@@ -370,7 +374,7 @@ cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcep
 
 
 cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
-    """True if the neighbours of v, possibly except one, form a clique."""
+    """Return True if the neighbours of v form a clique, or all but one do and v has at most `low` neighbours."""
     cdef int i, missing, partner, d = graph.degree[v]
     cdef int* row
     if graph.fill[v] == 0:
@@ -380,17 +384,17 @@ cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
     row = graph.row(v)
     for i in range(d):
         missing = _missing(graph, row, d, row[i], &partner)
-        # u is in every missing pair.
+        # Every missing pair contains u.
         if missing == graph.fill[v]:
             return True
-        # Otherwise only its partner can be.
+        # Otherwise only the partner of u can be in every missing pair.
         if missing:
             return _missing(graph, row, d, partner, &partner) == graph.fill[v]
     return False
 
 
 cdef int _missing(_Eliminator graph, const int* row, int d, int u, int* partner) noexcept nogil:
-    """Number of other entries of a row that are not adjacent to u; `partner` returns the last of them."""
+    """Return the number of other entries of a row that are not adjacent to u; `partner` is set to the last of them."""
     cdef int i, missing = 0
     for i in range(d):
         if row[i] != u and not graph.adjacent(row[i], u):
@@ -400,7 +404,7 @@ cdef int _missing(_Eliminator graph, const int* row, int d, int u, int* partner)
 
 
 cdef int _wake(_Eliminator graph, int u, vector[unsigned char]& waiting, vector[int]& queue) except -1 nogil:
-    """Queue a vertex that may now be safe to eliminate."""
+    """Queue u, which may have become safe to eliminate, unless it is queued already."""
     if not graph.gone[u] and not waiting[u] and graph.fill[u] < graph.degree[u]:
         waiting[u] = True
         queue.push_back(u)
@@ -448,21 +452,21 @@ cdef object _pointers(const vector[int64_t]& ends):
 # A mutable graph, as rows of neighbours.
 
 cdef enum:
-    # Do not scan a row that is longer than another by this factor.
+    # If one row is longer than the other by this factor, look up pairs in the hash table instead of scanning the row.
     skew = 16
 
 
 cdef class _Adjacency:
-    """Rows of neighbours that grow and shrink, and a hash table of all edges ever added, for pairs with a long row.
+    """A mutable graph: a row of neighbours for each vertex, and a hash table of all edges that were ever added.
 
-    The row of v is arena[begin[v]:begin[v] + length[v]], with room for capacity[v] entries; a full row moves to the end
-    of the arena. degree[v] of its entries remain, and removed ones stay until the row is next read. At most half of the
-    mask + 1 slots of the table are used; an edge is in the first free slot from its hash on (linear probing).
-    No seen[v] exceeds stamp.
+    The table answers whether two vertices are adjacent without scanning a long row. The row of v is
+    arena[begin[v]:begin[v] + length[v]], with room for capacity[v] entries; a full row moves to the end of the arena.
+    degree[v] of the entries are remaining neighbours. The others are removed vertices, which stay until the row is read
+    again. At most half of the mask + 1 slots of the table are used, with linear probing. No seen[v] exceeds stamp.
     """
     cdef Py_ssize_t n
     cdef int64_t n_left, m_left             # remaining vertices, edges
-    # degree: remaining neighbours; length: entries in the row.
+    # degree: number of remaining neighbours. length: number of entries in the row.
     cdef vector[int] arena, degree, length
     cdef vector[int64_t] begin, capacity, seen
     cdef vector[unsigned char] gone
@@ -492,7 +496,7 @@ cdef class _Adjacency:
         self.length.assign(self.degree.begin(), self.degree.end())
 
     cdef int* row(self, int v) noexcept nogil:
-        """The remaining neighbours of v, degree[v] entries; valid until an edge is added."""
+        """Return the degree[v] remaining neighbours of v; the pointer is valid until an edge is added."""
         cdef int* entry = self.arena.data() + self.begin[v]
         cdef int i, kept = 0
         if self.length[v] > self.degree[v]:
@@ -504,7 +508,7 @@ cdef class _Adjacency:
         return entry
 
     cdef void mark(self, int v) noexcept nogil:
-        """Set seen[w] == stamp for exactly the neighbours of v."""
+        """Make seen[w] == stamp true for the neighbours w of v, and for no other vertex."""
         cdef int* entry = self.row(v)
         cdef int i
         self.stamp += 1
@@ -542,7 +546,7 @@ cdef class _Adjacency:
         self.m_left -= self.degree[v]
 
     cdef bint before(self, int v, int w) noexcept nogil:
-        """True if v precedes w by degree, then by id."""
+        """Return True if v precedes w by degree, then by id."""
         return self.degree[v] < self.degree[w] or (self.degree[v] == self.degree[w] and v < w)
 
     cdef uint64_t slot(self, uint64_t pair) noexcept nogil:
@@ -577,12 +581,12 @@ cdef inline uint64_t _pair(int u, int w) noexcept nogil:
 cdef class _Eliminator(_Adjacency):
     """A graph whose vertices are eliminated one by one, with the fill of each vertex.
 
-    bags[bag_end[i - 1]:bag_end[i]] is the bag of order[i], which is its first entry. fill[v] is the number of
-    non-adjacent pairs of neighbours of v; it is only valid while counting.
+    bags[bag_end[i - 1]:bag_end[i]] is the bag of order[i]; order[i] is its first entry. fill[v] is the number of
+    non-adjacent pairs of neighbours of v; it is only valid if `counting` is set.
     """
     cdef bint counting                    # whether fill is valid
     cdef vector[int64_t] fill, touched_at
-    # Vertices whose fill or degree changed in the last elimination.
+    # Vertices whose fill or degree the last elimination changed.
     cdef vector[int] touched
     cdef vector[int] order, bags
     cdef vector[int64_t] bag_end
@@ -596,11 +600,11 @@ cdef class _Eliminator(_Adjacency):
             self.count()
 
     cdef int count(self) except -1 nogil:
-        """Compute the fill of all vertices: pairs of neighbours minus triangles, each counted from its first vertex."""
+        """Compute the fill of each vertex: its pairs of neighbours minus its triangles."""
         cdef int v, w
         cdef int64_t i, j
         cdef int* row
-        cdef vector[int] later            # later neighbours by vertex
+        cdef vector[int] later            # later neighbours, all vertices
         cdef vector[int64_t] end
         for v in range(<int>self.n):
             row = self.row(v)
@@ -647,9 +651,9 @@ cdef class _Eliminator(_Adjacency):
         self.remove(v)
 
     cdef int make_clique(self, int* bag, int d, int64_t until) except -1 nogil:
-        """Join all pairs; while counting, stop after `until` added edges in total."""
+        """Make the vertices of a bag adjacent; if `counting` is set, stop at `until` added edges in total."""
         cdef int i, j, a, b
-        # The longest row is last and need not be read.
+        # The vertex with the longest row is last: its row is not read.
         for i in range(d - 1):
             if self.degree[bag[i]] > self.degree[bag[d - 1]]:
                 bag[i], bag[d - 1] = bag[d - 1], bag[i]
@@ -664,7 +668,7 @@ cdef class _Eliminator(_Adjacency):
                     self.join(a, b)
 
     cdef int join(self, int a, int b) except -1 nogil:
-        """Add the edge a b; the neighbours of a are marked. The fill of each common neighbour decreases by one."""
+        """Add the edge a b, and decrease the fill of each common neighbour. The neighbours of a must be marked."""
         cdef int i, w, common = 0
         cdef int* row
         cdef bint long_row = self.degree[b] > skew * self.degree[a]
@@ -684,10 +688,10 @@ cdef class _Eliminator(_Adjacency):
         self.added += 1
 
 
-# The remaining dense graph, as an adjacency matrix of bits.
+# The remaining graph as a bit matrix, once it is dense.
 
 cdef enum:
-    # A graph is dense if vertices have more than n / sparse neighbours.
+    # A graph is dense if its average degree exceeds n / sparse.
     sparse = 16
     max_rows = 20000
 
@@ -696,12 +700,12 @@ cdef enum:
 cdef class _Matrix:
     """The adjacency matrix of the remaining graph of an eliminator, which takes over order, bags, fill and work.
 
-    Row v has a bit for each of the degree[v] remaining neighbours of v; vertex[v] is its id in the eliminator.
+    Row v contains a bit for each of the degree[v] remaining neighbours of v; vertex[v] is the eliminator's id of v.
     """
     cdef _Eliminator graph
     cdef Py_ssize_t n, w
     cdef vector[uint64_t] words, missing
-    # Bit-sliced counters to be subtracted from each fill: row k has bit k of all numbers.
+    # Bit-sliced counters, one for each vertex, to be subtracted from its fill: row k contains bit k of all counters.
     cdef vector[uint64_t] planes
     cdef int n_planes
     cdef vector[int] vertex, degree, members
@@ -777,7 +781,7 @@ cdef class _Matrix:
             b = next_bit(self.missing.data(), self.w, b + 1)
 
     cdef void recount(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-        """Count the new edge a b: each common neighbour has one missing pair less."""
+        """Increment the counters of the common neighbours of a and b, for the new edge a b."""
         cdef Py_ssize_t i
         cdef uint64_t word, stored
         cdef uint64_t* left = self.row(a)
@@ -787,7 +791,7 @@ cdef class _Matrix:
             word = left[i] & right[i]
             common += remat_popcount(word)
             k = 0
-            # Add one to all these counters, with carry.
+            # Add one to the counters of 64 vertices at once, with carry.
             while word:
                 stored = self.planes[k * self.w + i]
                 self.planes[k * self.w + i] = stored ^ word

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Orders of the nodes of a graph: from recomputation decisions, or each node once with a low peak."""
+"""Orders of the nodes of a graph, computed from recomputation decisions, or with each node once and a low peak."""
 
 import numpy as np
 
@@ -13,12 +13,14 @@ from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
-# Forward nodes once, then the gradients, each preceded by its recomputations.
+# Orders that run each forward node once, then each gradient after the recomputations that it needs.
 
 def mirror_order(GraphArrays graph not None, Int32s owner, Int64s mirror_count):
-    """The order of mirror counts: copy k of a node reads copy min(k, count) of its predecessors, gradients the last.
+    """Return the order that mirror counts describe.
 
-    owner : int32[n] (-1 forward), mirror_count : int64[n]
+    Copy k of a node reads copy min(k, mirror count) of each predecessor. Gradients read the last copy.
+    owner : int32[n] the forward node of each gradient, -1 for forward nodes;
+    mirror_count : int64[n]
     Returns int32[m].
     Cost: O(n + m + reads of all runs) time; O(n + sum of the counts) memory.
     """
@@ -33,7 +35,7 @@ def mirror_order(GraphArrays graph not None, Int32s owner, Int64s mirror_count):
     np.cumsum(np.asarray(mirror_count) + 1, out=first_copy[1:])
     cdef int64_t[::1] base = first_copy
     cdef unsigned char[::1] done = np.zeros(first_copy[n], np.uint8)
-    # Stack of runs that wait for each other; ids decrease along it.
+    # Stack of runs in which each waits for the next; node ids decrease from the bottom to the top.
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
     cdef int64_t[::1] path_copy = np.empty(n + 1, np.int64)
     cdef int64_t[::1] path_read = np.empty(n + 1, np.int64)
@@ -80,12 +82,12 @@ def mirror_order(GraphArrays graph not None, Int32s owner, Int64s mirror_count):
 
 def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, Flags kept, Flags never_recomputed,
                     Int32s co_input_from, int n_blocks, bint lazy):
-    """The order of a chain of lower sets, block by block.
+    """Return the canonical order of a chain of lower sets: forward, then the gradients from last to first block.
 
-    owner : int32[n] (-1 forward); block : int32[n], 0 to n_blocks - 1 for all forward nodes;
-    kept : uint8[n] forward nodes that are not recomputed in their own block; never_recomputed : uint8[n] those of them
-    that are never recomputed; co_input_from : int32[n] the first block whose gradients may still read the node as a
-    co-input
+    owner : int32[n] the forward node of each gradient, -1 for forward nodes; block : int32[n] 0 to n_blocks - 1 for
+    each forward node; kept : uint8[n] flags of the forward nodes that are not recomputed in their own block;
+    never_recomputed : uint8[n] flags of those kept nodes that no later block recomputes; co_input_from : int32[n] first
+    block whose gradients may read the node as a co-input; lazy : True to recompute a node just before its first reader
     Returns int32[m].
     Cost: O(n + m + reads of all runs) time, and for each block the nodes that stay live beyond their own block, up to
     O(n) per block if co-inputs reach far; O(n + m) memory.
@@ -96,10 +98,10 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
     cdef int u, x, b
     cdef bint descended
     cdef vector[int] order
-    # Forward nodes in memory that will be freed.
+    # Forward nodes in memory that are freed after some block.
     cdef vector[int] running
-    cdef vector[vector[int]] forward, backward                     # nodes by block
-    # Gradients too, after they have run.
+    cdef vector[vector[int]] forward, backward                     # nodes of each block
+    # Flags of the nodes whose values are in memory; for a gradient, set once it has run.
     cdef unsigned char[::1] in_memory = np.array(kept, np.uint8)
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
     cdef int64_t[::1] path_read = np.empty(n + 1, np.int64)
@@ -122,7 +124,7 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
                         continue
                 else:
                     v = backward[b][place - (0 if lazy else <Py_ssize_t>forward[b].size())]
-                    # Computed earlier, for the sum of a tied parameter.
+                    # The gradient ran earlier, for the sum of a tied parameter's gradients.
                     if in_memory[v]:
                         continue
                 top = 0
@@ -150,7 +152,7 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
                         if owner[u] < 0:
                             running.push_back(u)
                         top -= 1
-            # As in the paper: kept values are freed after their block.
+            # As in the paper, kept values are freed after the backward part of their block.
             if not lazy:
                 for i in range(<Py_ssize_t>forward[b].size()):
                     if kept[forward[b][i]] and not never_recomputed[forward[b][i]]:
@@ -175,23 +177,23 @@ cdef object _as_array(vector[int]& order):
     return result
 
 
-# Every needed node once.
+# An order with each needed node once.
 
 def beam_search_order(GraphArrays graph not None, Int32s nodes, Py_ssize_t beam):
-    """An order with a low peak by beam search: each step keeps the `beam` sets of executed nodes with the lowest peaks.
+    """Return an order with a low peak by beam search: each step keeps the `beam` node sets with the lowest peaks.
 
     nodes : int32[m] the needed nodes, ascending; beam : 1 or more
     Returns int32[m].
     Cost: O(beam m^2) tests whether a node is ready, and a simulated step for each ready node; O(beam m) memory. Too
-    slow for more than some thousand nodes; for those, other starts are better in the same time.
+    slow for more than a few thousand nodes: on those, other methods find better orders in the same time.
     """
     cdef Py_ssize_t n = graph.n_nodes, m = nodes.shape[0], w = bit_words(n)
-    # The states: sets of executed nodes, w words each.
+    # The kept states of this step and of the next: sets of executed nodes, w words each.
     cdef vector[uint64_t] done, after
     cdef vector[int64_t] live, peak
     cdef vector[uint64_t] hashes
     cdef vector[_Extension] extensions, kept
-    # By kept state, step by step.
+    # For each kept state of each step: the state that it extends, and the node that it adds.
     cdef vector[int] origin, node
     cdef vector[Py_ssize_t] begin
     cdef Py_ssize_t s, i, at, state, entry
@@ -243,17 +245,17 @@ def beam_search_order(GraphArrays graph not None, Int32s nodes, Py_ssize_t beam)
     return order
 
 
-# Extension of a state by one node.
+# A candidate state: a kept state extended by one node.
 cdef struct _Extension:
-    int64_t peak                            # peak of the order
-    int64_t live                            # bytes after the node
+    int64_t peak                            # peak up to the node
+    int64_t live                            # live bytes after it
     uint64_t hashed                         # hash of executed nodes
     int origin                              # the extended state
     int node
 
 
 cdef bint _is_better(const _Extension& a, const _Extension& b) noexcept nogil:
-    """Compare by peak, then by live bytes, in a total order."""
+    """Return True if a has the lower peak, then the fewer live bytes; hash and node break ties."""
     if a.peak != b.peak:
         return a.peak < b.peak
     if a.live != b.live:
@@ -281,7 +283,7 @@ cdef bint _ready(GraphArrays graph, const uint64_t* done, int v) noexcept nogil:
 
 cdef void _simulate(GraphArrays graph, const uint64_t* done, int64_t live, int64_t peak,
                     _Extension& extension) noexcept nogil:
-    """Set the peak and the live bytes of an extension of a state, which is `done` with these live bytes and peak."""
+    """Set the peak and the live bytes of an extension of the state with nodes `done`, bytes `live` and peak `peak`."""
     cdef int v = extension.node, x
     cdef int64_t during = live + graph.workspace[v], remaining = live, j, k
     cdef bint live_after

@@ -1,4 +1,4 @@
-# Flow networks for other kernels; see flow.pyx.
+# Declarations of the flow network for other kernels; see flow.pyx.
 from libcpp.vector cimport vector
 from remat_algos.kernels.types cimport int64_t
 

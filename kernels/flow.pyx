@@ -10,13 +10,13 @@ from remat_algos.kernels.types cimport ENDLESS, Int32s, Int64s, int64_t
 
 
 def maximum_flow(int n, Int32s tail, Int32s head, Int64s capacity, int source, int sink):
-    """Maximum flow from a source to a sink.
+    """Return a maximum flow from a source to a sink, and two minimum cuts.
 
-    tail, head : int32[m] vertices 0 to n - 1, capacity : int64[m] 0 or more, each below 2**62, and those of the arcs
-    out of the source sum to less than 2**62; source != sink
-    Returns (value, flow int64[m], source_side uint8[n]: reachable from the source in the residual network, sink_side
-    uint8[n]: the sink is reachable from them). The arcs that leave the source side, and those that enter the sink side,
-    are minimum cuts.
+    tail, head : int32[m] vertices 0 to n - 1; capacity : int64[m] 0 or more, each below 2**62; the capacities of the
+    arcs out of the source also sum to less than 2**62; source != sink
+    Returns (value, flow int64[m], source_side uint8[n], sink_side uint8[n]). In the residual network, source_side are
+    the vertices reachable from the source, sink_side those from which the sink is reachable. The arcs that leave the
+    source side are a minimum cut, and so are the arcs that enter the sink side.
     Cost: O(n^2 sqrt(m)) time in the worst case, usually a small multiple of n + m; O(n + m) memory.
     """
     cdef int64_t i, m = tail.shape[0]
@@ -28,7 +28,7 @@ def maximum_flow(int n, Int32s tail, Int32s head, Int64s capacity, int source, i
     check_length(capacity, m)
     with nogil:
         network.cut(&capacity[0] if m else NULL, ENDLESS)
-        # Excess that cannot reach the sink returns to the source.
+        # Return the excess that cannot reach the sink to the source: the preflow becomes a flow.
         network.run(source, ENDLESS)
         for v in range(n):
             source_side[v] = 0
@@ -48,15 +48,18 @@ cdef int check_length(Int64s capacity, int64_t m) except -1:
 
 @cython.final
 cdef class FlowNetwork:
-    """FlowNetwork(n, tail, head, source, sink): tail, head : int32[m] vertices 0 to n - 1, source != sink.
+    """FlowNetwork(n, tail, head, source, sink): a residual network with a preflow.
 
-    The residual network and a preflow, in which vertices may have excess that is on its way to a target.
-    Arc a of vertex v, begin[v] <= a < begin[v + 1], leads to `to[a]`, and `sister[a]` is its reverse; arc i of the
-    caller is place[i]. Arcs of v before at[v] are not admissible until v is lifted. `height` is a lower bound on the
-    distance to the target, n for vertices that cannot reach it, so an arc with residual capacity descends by at most
-    one. crowd[h] vertices have height h; no vertex above an empty height can reach the target, nor can any above
-    `roof`. Vertices of height h with excess form a list: first[h], following[first[h]], ..., -1. `work` arcs have been
-    read since the distances were exact; they are recomputed after `patience`.
+    tail, head : int32[m] vertices 0 to n - 1; source != sink. In a preflow, more flow may enter a vertex than leave it;
+    the difference is its excess. `run` moves excess to a target, the sink or the source.
+
+    The arcs of vertex v are begin[v] <= a < begin[v + 1]. Arc a leads to `to[a]`, its reverse arc is `sister[a]`, and
+    the caller's arc i is arc place[i]. Arcs of v before at[v] are not admissible until v is relabelled. height[v] is a
+    lower bound on the distance of v to the target, and n if v cannot reach it; an arc with residual capacity descends
+    by at most one. crowd[h] is the number of vertices of height h. If it is 0, no vertex above height h can reach the
+    target; nor can any vertex above height `roof`. Vertices with excess and height h form a linked list: first[h],
+    following[first[h]], ..., -1. `work` counts the arcs read since the last exact heights, which are recomputed once
+    `work` exceeds `patience`.
     """
 
     def __cinit__(self, int n, Int32s tail, Int32s head, int source, int sink):
@@ -67,12 +70,13 @@ cdef class FlowNetwork:
             self.load(n, m, &tail[0] if m else NULL, &head[0] if m else NULL, source, sink)
 
     def minimum_cut(self, Int64s capacity, int64_t enough=ENDLESS):
-        """Minimum cut for new capacities, or any flow of at least `enough`.
+        """Return a minimum cut for new capacities, or stop at a flow of at least `enough`.
 
-        capacity : int64[m] 0 or more; those of the arcs out of the source sum to less than 2**62
-        Returns (value, uint8[n] 1 on the source side), where the sink side is minimum. If `enough` flow reached the
-        sink, the value is that of the flow, a lower bound on every cut, and the side is None.
-        Cost: as `maximum_flow`, without allocation.
+        capacity : int64[m] 0 or more; the capacities of the arcs out of the source sum to less than 2**62
+        Returns (value, side uint8[n]); side is 1 on the source side, and the sink side is as small as possible. If at
+        least `enough` flow reached the sink, the value is that of the flow, a lower bound on every cut, and the side is
+        None.
+        Cost: as `maximum_flow`, without allocating memory.
         """
         check_length(capacity, self.m)
         cdef bint complete
@@ -88,7 +92,7 @@ cdef class FlowNetwork:
         return self.value(), side
 
     cdef int load(self, int n, int64_t m, const int* tail, const int* head, int source, int sink) except -1 nogil:
-        """Store arcs by their tail. Only this function allocates memory."""
+        """Store the arcs, sorted by tail. No other function allocates memory."""
         cdef int64_t i, a, b
         self.n, self.m, self.source, self.sink, self.patience = n, m, source, sink, 4 * n + 2 * m
         assign(self.begin, n + 2, 0)
@@ -108,7 +112,7 @@ cdef class FlowNetwork:
             self.begin[head[i] + 2] += 1
         for i in range(n):
             self.begin[i + 2] += self.begin[i + 1]
-        # begin[v + 1] moves to the end of the arcs of v.
+        # begin[v + 1] is the position for the next arc of v; in the end it is the end of the arcs of v.
         for i in range(m):
             a = self.begin[tail[i] + 1]
             self.begin[tail[i] + 1] += 1
@@ -119,7 +123,7 @@ cdef class FlowNetwork:
             self.place[i] = a
 
     cdef void fill(self, const int64_t* capacity) noexcept nogil:
-        """Set new capacities and saturate all arcs of the source."""
+        """Set new capacities and saturate all arcs out of the source."""
         cdef int64_t i, a
         cdef int v
         for v in range(self.n):
@@ -135,7 +139,7 @@ cdef class FlowNetwork:
                 self.push(self.source, a, self.residual[a])
 
     cdef bint cut(self, const int64_t* capacity, int64_t enough) noexcept nogil:
-        """Send the maximum flow to the sink; excess may remain elsewhere. Return False if `enough` was reached."""
+        """Send a maximum preflow to the sink; return False if it stopped early because `enough` reached the sink."""
         self.fill(capacity)
         return self.run(self.sink, enough)
 
@@ -143,7 +147,7 @@ cdef class FlowNetwork:
         return self.excess[self.sink]
 
     cdef bint on_source_side(self, int v) noexcept nogil:
-        """True if a vertex cannot reach the sink; valid after a complete `cut`."""
+        """Return True if a vertex cannot reach the sink; valid after a complete `cut`."""
         return self.height[v] >= self.n
 
     cdef void push(self, int v, int64_t a, int64_t amount) noexcept nogil:
@@ -158,7 +162,7 @@ cdef class FlowNetwork:
             self.excess[w] += amount
 
     cdef void wake(self, int v) noexcept nogil:
-        """Activate a vertex with excess, unless it cannot reach the target."""
+        """Add a vertex with excess to the list of its height, unless it cannot reach the target."""
         cdef int h = self.height[v]
         if v != self.source and v != self.sink and h <= self.roof:
             self.following[v] = self.first[h]
@@ -166,7 +170,7 @@ cdef class FlowNetwork:
             self.highest = max(self.highest, h)
 
     cdef int reach(self, int start, bint backwards) noexcept nogil:
-        """Number the vertices by their distance from `start`, or to it, along arcs with residual capacity."""
+        """Set heights to residual distances from `start`, or to it if `backwards`; return how many are finite."""
         cdef int done = 0, n_reached = 1, n = self.n, v, w
         cdef int64_t a
         for v in range(n):
@@ -185,7 +189,7 @@ cdef class FlowNetwork:
         return n_reached
 
     cdef bint measure(self) noexcept nogil:
-        """Recompute the exact heights. Return True if excess remains that can reach the target."""
+        """Recompute exact heights; return True if some excess can still reach the target."""
         cdef int i, v, n_reached = self.reach(self.target, True)
         self.work = 0
         self.highest = -1
@@ -202,7 +206,7 @@ cdef class FlowNetwork:
         return self.highest >= 0
 
     cdef void lift(self, int v) noexcept nogil:
-        """Relabel a vertex to one above its lowest residual neighbour."""
+        """Relabel a vertex: its height becomes that of its lowest residual neighbour plus one."""
         cdef int lowest = self.n, old = self.height[v]
         cdef int64_t a
         self.work += self.begin[v + 1] - self.begin[v]
@@ -211,7 +215,7 @@ cdef class FlowNetwork:
                 lowest = self.height[self.to[a]]
                 self.at[v] = a
         self.crowd[old] -= 1
-        # No vertex above an empty height can reach the target (gap heuristic).
+        # Gap heuristic: no vertex above an empty height can reach the target.
         if self.crowd[old] == 0:
             self.roof = min(self.roof, old - 1)
         self.height[v] = min(lowest + 1, self.n)
@@ -220,7 +224,7 @@ cdef class FlowNetwork:
             self.roof += 1
 
     cdef void discharge(self, int v) noexcept nogil:
-        """Push the excess of a vertex until it is gone or the vertex must be relabelled."""
+        """Push excess of a vertex along admissible arcs until none is left; otherwise relabel the vertex."""
         cdef int64_t a, end = self.begin[v + 1]
         while self.at[v] < end:
             a = self.at[v]
@@ -234,7 +238,7 @@ cdef class FlowNetwork:
         self.wake(v)
 
     cdef bint run(self, int target, int64_t enough) noexcept nogil:
-        """Move all excess that can reach the target to it. Return False if `enough` was reached."""
+        """Move all excess that can reach the target to it; return False if it stopped early at `enough`."""
         cdef int v
         self.target = target
         while self.measure():

@@ -1,8 +1,8 @@
 # distutils: language = c++
-"""Arrays of graphs: checks, derived rows, orders, depths, and the backward part.
+"""Graphs as arrays: checks, derived rows, orders, depths, and the backward part.
 
-`GraphArrays` is the graph argument of kernels. Rows are in CSR form: read_indptr : int64[n + 1], read_indices :
-int32[k] are the values that each node reads; producer : int32[n_values] is the node of each value.
+Kernels take a graph as a `GraphArrays`. Rows are in CSR form: read_indptr : int64[n + 1] and read_indices : int32[k]
+are the values that each node reads. producer : int32[n_values] is the node that computes each value.
 """
 
 import numpy as np
@@ -15,18 +15,18 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 @cython.final
 cdef class GraphArrays:
-    """The arrays of a graph, whose lengths are checked once; the first argument of kernels that work on graphs.
+    """The arrays of a graph; the first argument of kernels that work on graphs.
 
-    The caller has checked that the ids in rows are in range and topological.
+    The constructor checks their lengths. The caller has checked that the ids are in range and in topological order.
 
     value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k] values, memory : int64[n_values],
     output : uint8[n_values]
-    compute, workspace : int64[n], by default 0; once : uint8[n], by default no node; needed : uint8[n] and readers :
-    (int64[n_values + 1], int32[k] nodes, ascending), by default computed from the outputs and the reads
+    compute, workspace : int64[n], by default 0; once : uint8[n], by default 0; needed : uint8[n], by default computed
+    from the outputs; readers : (int64[n_values + 1], int32[k] nodes, ascending), by default computed from the reads
 
     Raises ValueError if the lengths do not match.
 
-    Cost: O(n + k) time, and memory for omitted arrays; arguments are not copied.
+    Cost: O(n + k) time; memory only for the arrays that are omitted, since arguments are not copied.
     """
 
     def __init__(self, *, Int64s value_indptr not None, Int64s read_indptr not None, Int32s read_indices not None,
@@ -58,10 +58,11 @@ cdef class GraphArrays:
 
 
 def check_reads(Int64s read_indptr, Int32s read_indices, Int32s producer):
-    """The first read that violates a rule.
+    """Return the first invalid read.
 
     read_indptr : int64[n + 1], read_indices : int32[k], producer : int32[n_values]
-    Returns (code, node, value): 0 none, 1 unknown value, 2 repeated value, 3 value of the node itself or a later one.
+    Returns (code, node, value); codes: 0 no invalid read, 1 unknown value, 2 value read twice, 3 value computed by the
+    node itself or a later one.
     Cost: O(n + k) time, O(n_values) memory.
     """
     cdef Py_ssize_t n = read_indptr.shape[0] - 1, v, j
@@ -81,7 +82,7 @@ def check_reads(Int64s read_indptr, Int32s read_indices, Int32s producer):
 
 
 def transpose_rows(Int64s indptr, Int32s indices, Py_ssize_t n_columns):
-    """Transpose CSR rows; the entries ascend: (int64[n_columns + 1], int32[k]).
+    """Return the transpose of CSR rows, (int64[n_columns + 1], int32[k]), with ascending entries.
 
     Cost: O(n + n_columns + k) time and memory.
     """
@@ -107,7 +108,7 @@ def transpose_rows(Int64s indptr, Int32s indices, Py_ssize_t n_columns):
 
 
 def predecessor_rows(Int64s read_indptr, Int32s read_indices, Int32s producer):
-    """Distinct nodes whose values each node reads, in order of the first read: (int64[n + 1], int32[k]).
+    """Return the predecessors of each node, without repetition, in order of first read: (int64[n + 1], int32[k]).
 
     Cost: O(n + k) time and memory.
     """
@@ -131,7 +132,7 @@ def predecessor_rows(Int64s read_indptr, Int32s read_indices, Int32s producer):
 
 
 def needed_nodes(*, Int64s value_indptr, Int64s read_indptr, Int32s read_indices, Int32s producer, Flags output):
-    """Flags of the nodes that an output depends on: uint8[n].
+    """Return flags of the nodes that some output depends on, uint8[n].
 
     Cost: O(n + k) time, O(n) memory.
     """
@@ -150,7 +151,7 @@ def needed_nodes(*, Int64s value_indptr, Int64s read_indptr, Int32s read_indices
 
 
 def depths(Int64s read_indptr, Int32s read_indices, Int32s producer):
-    """Number of nodes on the longest path that ends at each node: int32[n].
+    """Return the number of nodes on the longest path that ends at each node, int32[n].
 
     Cost: O(n + k) time, O(n) memory.
     """
@@ -168,7 +169,7 @@ def depths(Int64s read_indptr, Int32s read_indices, Int32s producer):
 
 
 def topological_order(Int64s succ_indptr, Int32s succ_indices):
-    """Nodes in topological order, smallest id first; shorter than n if there is a cycle: int32[<= n].
+    """Return the nodes in topological order, ties by smallest id: int32[n], or fewer if there is a cycle.
 
     Cost: O(n log n + k) time, O(n) memory.
     """
@@ -197,15 +198,17 @@ def topological_order(Int64s succ_indptr, Int32s succ_indices):
     return order[:filled].copy()
 
 
-# The nodes of a backward part. A target is a value or parameter to which a gradient belongs; targets below n_values are
-# values, the others parameters.
+# The nodes of a backward part. The target of a gradient is the value or parameter that it belongs to. Targets below
+# n_values are values, the others are parameters. A seed is a gradient at which the backward part starts.
 
 def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indices,
                    Flags seed):
-    """Gradients by reader from last to first, each with its targets in order; a seed is the first node of its target.
+    """Return the gradients of a backward part in order: readers from last to first, the targets of each in order.
 
-    value_indptr, target_indptr : int64[n + 1], target_indices : int32[t], seed : uint8[n_targets] (values only)
-    Returns (target, reader): int32[g] each; reader is -1 for a seed. Readers whose values lead to no seed are omitted.
+    A reader is a forward node; its gradients are those of the targets that it reads. A seed is the first gradient of
+    its target.
+    value_indptr, target_indptr : int64[n + 1]; target_indices : int32[t]; seed : uint8[n_targets], set for values only
+    Returns (target, reader), int32[g] each; reader is -1 for a seed. Readers that lead to no seed are omitted.
     Cost: O(n + n_targets) time and memory.
     """
     cdef Py_ssize_t n = value_indptr.shape[0] - 1, v, j, filled = 0, n_max = target_indices.shape[0]
@@ -220,7 +223,7 @@ def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indi
         for v in range(n - 1, -1, -1):
             leads = False
             for j in range(value_indptr[v], value_indptr[v + 1]):
-                # Unread, or read only by nodes that lead to no seed.
+                # No gradient of this value has been emitted: no reader of it leads to a seed.
                 if seed[j] and not begun[j]:
                     target[filled], reader[filled], begun[j] = <int>j, -1, 1
                     filled += 1
@@ -239,13 +242,15 @@ def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indi
 
 def backward_reads(Int32s target, Int32s reader, *, Int64s value_indptr, Int64s saved_indptr, Int32s saved_indices,
                    Py_ssize_t n_targets):
-    """Reads of gradients: the gradients of the values of their reader, its saved values, and the partial sum.
+    """Return the values that each gradient reads.
 
-    A seed reads its value. target, reader : int32[g] (from `backward_order`), value_indptr, saved_indptr :
-    int64[n + 1], saved_indices : int32[s] (values), n_targets : number of values and parameters
-    Returns (int64[g + 1], int32[k], last): gradient i is value n_values + i; last : int32[n_targets] is the gradient
-    with the complete sum of each target, or -1.
-    Cost: O(g + k) time; reads are counted first, then stored.
+    A gradient with reader v reads the gradients of the values of v, the values that v saves, and the sum of the earlier
+    gradients of its target. A seed reads the value of its target.
+    target, reader : int32[g] from `backward_order`; value_indptr, saved_indptr : int64[n + 1]; saved_indices : int32[s]
+    values; n_targets : number of values and parameters
+    Returns (int64[g + 1], int32[k], last). Gradient i computes value n_values + i. last : int32[n_targets] is the
+    gradient that completes the sum of each target, or -1.
+    Cost: O(g + k) time; a first pass counts the reads, a second one stores them.
     """
     cdef Py_ssize_t size = target.shape[0], i, j, filled = 0
     cdef int n_values = <int>value_indptr[value_indptr.shape[0] - 1]

@@ -1,5 +1,8 @@
 # distutils: language = c++
-"""Greedy rematerialization: one walk along an order recomputes later what does not fit (kumar2019, section 4)."""
+"""Greedy rematerialization (kumar2019, section 4): one walk along an order that frees values to stay within a limit
+and recomputes them later.
+
+Recomputing a run later instead of keeping its values is called postponing the run."""
 
 import numpy as np
 
@@ -19,12 +22,13 @@ def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, 
                  int64_t max_runs, int64_t factor, int64_t min_work, bint moves):
     """Walk along an order and insert the recomputations that a limit requires.
 
-    order : int32[m]; rerunnable : uint8[n] nodes that may run again; limit in bytes; max_block as in
-    _PostponableBlocks; max_runs, factor, min_work as in _GreedyWalk
-    moves : follow XLA's pass. Otherwise follow the text of the paper, which terminates only with max_runs: a run is
-    never removed, the greatest saving is exact, and the next run is just before the first future reader
-    Returns (int32[k], the highest level of blocks tried, work). Levels count from 0; the result is one above the last
-    level if some step had no block to postpone, and two above if the walk was stopped early.
+    order : int32[m]; rerunnable : uint8[n] flags of the nodes that may be recomputed; limit : bytes; max_block : as in
+    _PostponableBlocks; max_runs, factor, min_work : as in _GreedyWalk
+    moves : if True, follow the pass of XLA. If False, follow the text of the paper: no run is ever removed, the block
+    that saves most is chosen exactly, and a postponed run is placed just before its first future reader. This variant
+    terminates only because of max_runs.
+    Returns (int32[k], level, work). The level is the highest one tried, counted from 0. It is one above the last level
+    if some step had no block to postpone, and two above if the walk was stopped early.
     Cost: O(m + reads of all runs) time and memory. Each step above the limit scans the live runs and, if `max_block` is
     above 1, the blocks that end with them: about m^2 in total on long orders with a tight limit.
     """
@@ -36,10 +40,10 @@ def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, 
     return runs.order(), reached, blocks.single_work + blocks.block_work
 
 
-# A schedule that changes during the walk.
+# The schedule, which changes during the walk.
 
 cdef enum:
-    # Initial distance between the labels of neighbours.
+    # Labels of adjacent runs initially differ by 2**GAP_BITS.
     GAP_BITS = 32
 
 
@@ -47,13 +51,13 @@ cdef struct _Run:
     int node, before, after, older, used, where, known, awaited
     int64_t label, first_slot, first_edge, live_bytes
     bint placed, moved, denied
-    # True if it is in `touched` and has not been examined since.
+    # True if the run is in `touched` and its blocks have not been examined since.
     bint is_touched
 
 
 cdef struct _Read:
     int reader
-    # The slot that it reads, and its neighbours in that slot's list of future reads.
+    # The slot that is read, and the next and previous edge in the list of future reads of this slot.
     int64_t source, next, previous
 
 
@@ -61,32 +65,35 @@ cdef struct _Read:
 cdef class _RunList:
     """The runs of a schedule in a linked list, with the future reads of each value of each run.
 
-    A run is in the future, current or placed. As in the simulator, a read refers to the newest run before it, so an
-    inserted run takes over all later reads. Outputs stay live from the first run on, and reads of them refer to that
-    run. The values of a run are the slots from first_slot, and its reads are the edges from first_edge.
-    The `awaited` slots of a placed run are live and could be recomputed by another run. `known` levels of blocks that
-    end with a run have been examined and have not changed since.
+    A run before the walk's position is placed, the run at this position is the current run, and all others are future
+    runs. As in the simulator, a read refers to the newest run before it. So an inserted run takes over all later reads.
+    Outputs stay live from the first run on, and reads of them refer to the first run.
+
+    The values of a run are called slots and numbered from first_slot. Its reads are called edges and numbered from
+    first_edge. `awaited` is the number of slots of a placed run that are live and that another run could recompute.
+    `known` is the number of levels for which the best block that ends with the run is cached.
 
     Labels increase along `after`. The future edges of a slot form a list: reads[reads[e].previous].next == e.
-    live[all[r].where] == r for each run r with live bytes that may run again. After a MemoryError these invariants are
-    lost: discard the list, the blocks and the walk.
+    live[all[r].where] == r for each run r with live bytes that may be postponed. After a MemoryError these invariants
+    are lost: discard the list, the blocks and the walk.
     """
     cdef Int64s value_indptr, read_indptr, reader_indptr, memory
     cdef Int32s read_indices, reader_indices, producer
     cdef Flags output, rerunnable
-    cdef vector[_Run] all                          # by run
-    cdef vector[_Read] reads                       # by edge
-    cdef vector[int] owner                         # by slot: its run
-    # By slot: the first future edge, -1 for none.
+    cdef vector[_Run] all                          # indexed by run
+    cdef vector[_Read] reads                       # indexed by edge
+    cdef vector[int] owner                         # run of each slot
+    # For each slot, the first edge in its list of future reads, -1 for none.
     cdef vector[int64_t] to_read
-    # By node: its first run, its newest placed or current run, and the run created last, which links to the `older`.
+    # For each node: its first run; its last run that is placed or current; and the run of it created last, from which
+    # `older` leads to all its other runs.
     cdef vector[int] original, latest, newest
-    # Placed runs with live bytes that may run again; the position of a run is where[run].
+    # Placed runs with live bytes that may be postponed; run r is at position all[r].where.
     cdef vector[int] live
-    # Runs changed since blocks were last examined, in chronological order.
+    # Runs whose blocks must be examined again, in the order in which they changed.
     cdef vector[int] touched
     cdef int first, current
-    # Bytes of all live values, and of all values of the current run.
+    # Bytes of all live values, including all values of the current run.
     cdef int64_t total_live
     cdef int64_t window                              # maximum runs per block
 
@@ -139,13 +146,13 @@ cdef class _RunList:
         return self.to_read[slot] < 0 and self.owner[slot] != self.current and not self.pinned(slot)
 
     cdef inline int64_t placed_slot(self, int64_t x) noexcept nogil:
-        """The slot that currently serves reads of a value."""
+        """Return the slot that serves reads of value x at the walk's position."""
         cdef int v = self.producer[x]
         cdef int run = self.original[v] if self.output[x] else self.latest[v]
         return self.all[run].first_slot + x - self.value_indptr[v]
 
     cdef int new_run(self, int v) except -1 nogil:
-        """Create a run of a node, not yet in the list and without reads."""
+        """Create a run of a node that is not in the linked list and has no reads yet; return its number."""
         cdef int run = <int>self.all.size()
         cdef int64_t i
         self.all.push_back(_Run(
@@ -162,7 +169,7 @@ cdef class _RunList:
         return run
 
     cdef int insert(self, int run, int place) except -1 nogil:
-        """Insert a run before another one, after the current run."""
+        """Insert a run into the list before run `place`, which is after the current run."""
         cdef int previous = self.all[place].before
         if self.all[place].label - self.all[previous].label < 2:
             self.relabel()
@@ -182,7 +189,7 @@ cdef class _RunList:
             run = self.all[run].after
 
     cdef int connect(self, int run) except -1 nogil:
-        """Make each of its reads refer to the newest run before it, which may revive dead values."""
+        """Make each read of a run refer to the newest earlier run of its node, which makes dead values live."""
         cdef int v = self.all[run].node, source_run
         cdef int64_t edge = self.all[run].first_edge, j, slot
         cdef int x
@@ -207,7 +214,7 @@ cdef class _RunList:
         self.to_read[slot] = edge
 
     cdef int has_read(self, int64_t edge) except -1 nogil:
-        """Complete a read; a value without future reads dies."""
+        """Remove an edge that has been read from its list; a value without future reads dies."""
         cdef int64_t slot = self.reads[edge].source
         cdef int run = self.owner[slot]
         if self.reads[edge].previous >= 0:
@@ -224,7 +231,7 @@ cdef class _RunList:
         return 0
 
     cdef int hand_over(self, int run, int other) except -1 nogil:
-        """Transfer the future reads of a placed run to another run of its node, except for outputs."""
+        """Transfer the future reads of a placed run, except those of outputs, to another run of the same node."""
         cdef int64_t slot, edge, to
         for slot in range(self.all[run].first_slot, self.end_slot(run)):
             if self.to_read[slot] < 0 or self.pinned(slot):
@@ -238,7 +245,7 @@ cdef class _RunList:
         return 0
 
     cdef int gain(self, int64_t slot, int sign) except -1 nogil:
-        """Update the counts for a slot of a placed run that became live (1) or died (-1), unless it is an output."""
+        """Update all counts for a slot of a placed run that became live (sign 1) or died (-1); not for outputs."""
         cdef int run = self.owner[slot], last
         cdef int64_t x = self.value_of(slot)
         self.total_live += sign * self.memory[x]
@@ -262,7 +269,7 @@ cdef class _RunList:
         return self.rerunnable[self.all[run].node] and not self.all[run].denied
 
     cdef int touch(self, int run) except -1 nogil:
-        """Invalidate the blocks that end with this placed run or shortly after it."""
+        """Invalidate the cached blocks that may contain a placed run."""
         cdef int64_t i
         for i in range(self.window):
             if run < 0 or not self.all[run].placed or not self.free_to_move(run):
@@ -285,7 +292,7 @@ cdef class _RunList:
         return 0
 
     cdef int newest_before(self, int v, int64_t label) noexcept nogil:
-        """The last run of a node before a label, or -1."""
+        """Return the last run of a node whose label is smaller than `label`, or -1."""
         cdef int run = self.newest[v], best = -1
         while run >= 0:
             if self.all[run].label < label and (best < 0 or self.all[run].label > self.all[best].label):
@@ -294,7 +301,7 @@ cdef class _RunList:
         return best
 
     cdef int begin(self, int run) except -1 nogil:
-        """Make a run the current run, with all its values live."""
+        """Make a run the current run; all its values become live."""
         cdef int64_t x
         self.current = run
         self.renew_latest(self.all[run].node, run)
@@ -311,7 +318,7 @@ cdef class _RunList:
         return 0
 
     cdef int end(self) except -1 nogil:
-        """End the current run: it becomes placed, and its values without future reads are freed."""
+        """End the current run: it becomes placed, and values without future reads are freed."""
         cdef int run = self.current
         cdef int64_t slot, edge
         self.current = -1
@@ -328,7 +335,7 @@ cdef class _RunList:
         return 0
 
     def order(self):
-        """int32[m]: the nodes of the runs, in order."""
+        """Return the nodes of the runs in order, int32[m]."""
         cdef Py_ssize_t i = 0
         cdef int run = self.first
         while run >= 0:
@@ -344,33 +351,34 @@ cdef class _RunList:
         return nodes
 
 
-# Selection of the block of runs to postpone.
+# The choice of the block of runs to postpone.
 
 @cython.final
 cdef class _PostponableBlocks:
-    """Blocks of consecutive placed runs, and the bytes that postponing each would save.
+    """Blocks of consecutive placed runs, and the bytes that postponing each of them would save.
 
-    Level 0 has single runs; level k has blocks of more than 2^(k-1) and at most 2^k runs. The best block for each end
-    and level is cached until a run in reach changes; only the test whether the current run reads it is repeated.
-    runs : _RunList, limit : bytes, max_block : maximum runs per block, moves : as in greedy_order; if set, from the
-    second level on, blocks that have not been read yet are preferred
+    Blocks of level 0 are single runs; blocks of level k have more than 2^(k-1) and at most 2^k runs. For each last run
+    (the end of a block) and each level, the best block is cached until a run that it may contain changes. Only the test
+    whether the current run reads the block is repeated at each step.
+    runs : _RunList; limit : bytes; max_block : maximum runs per block; moves : as in greedy_order. With `moves`, blocks
+    of which no value has been read are preferred if max_block is above 1.
     """
     cdef _RunList runs
     cdef int64_t limit, max_block
     cdef bint moves
     cdef readonly int levels
     cdef readonly int64_t single_work, block_work    # runs and reads examined
-    cdef vector[int64_t] busy, seen, charged_run, charged     # stamps by run, slot
+    cdef vector[int64_t] busy, seen, charged_run, charged     # stamps of runs, slots
     cdef int64_t clock, step
-    # By end and level: cost of the best block, -1 for none.
+    # For each end and level: cost of the best block (-1 if there is no block), its first run and its number of runs.
     cdef vector[int64_t] cost
     cdef vector[int] start, size
-    # By level: no block was found last time; number of runs touched at that time.
+    # For each level: 1 if the last search found no block, and the length of `touched` at that time.
     cdef vector[char] barren
     cdef vector[size_t] barren_since
-    # Ends whose best block the current run reads.
+    # Ends whose cached block could not be used because the current run reads it.
     cdef vector[int] passed
-    # The runs of the best block, its end first.
+    # The runs of the chosen block, from last to first.
     cdef vector[int] chosen
 
     def __init__(self, _RunList runs, int64_t limit, int64_t max_block, bint moves):
@@ -381,7 +389,7 @@ cdef class _PostponableBlocks:
         self.single_work = self.block_work = self.clock = self.step = 0
 
     cdef int at_step(self) except -1 nogil:
-        """Mark the runs that the current run reads, which cannot be postponed now."""
+        """Begin a step: mark the runs that the current run reads, which cannot be postponed in this step."""
         cdef int64_t edge
         cdef int run = self.runs.current
         cdef size_t i
@@ -408,9 +416,10 @@ cdef class _PostponableBlocks:
         return 0
 
     cdef bint choose(self, int level) except -1 nogil:
-        """Choose the cheapest block of a level, ties by start, then by size; return True if there is one.
+        """Choose the cheapest block of a level; return False if there is none.
 
-        If there was none last time, only ends touched since are examined.
+        Ties go to the earliest start, then to the smallest size. If the last search of this level found no block, only
+        the ends that have changed since are examined.
         """
         cdef size_t i, first = self.barren_since[level] if self.barren[level] else 0
         cdef size_t many = self.runs.touched.size() if self.barren[level] else self.runs.live.size()
@@ -437,7 +446,7 @@ cdef class _PostponableBlocks:
         return best >= 0
 
     cdef int keep(self, int end, int level) except -1 nogil:
-        """Cache the chosen block as the best one of its end."""
+        """Store the runs of the best block with this end and level in `chosen`."""
         cdef int i
         self.chosen.clear()
         if end >= 0:
@@ -463,7 +472,7 @@ cdef class _PostponableBlocks:
         return label < other or label == other and self.size[i] < self.size[k]
 
     cdef bint is_busy(self, int end, int level) noexcept nogil:
-        """True if the current run reads a value of the best block of an end."""
+        """Return True if the current run reads a value of the best block with this end and level."""
         cdef int i, run = end
         for i in range(self.size[<int64_t>end * self.levels + level]):
             if self.busy[run] == self.step:
@@ -472,10 +481,10 @@ cdef class _PostponableBlocks:
         return False
 
     cdef void look(self, int end, int highest, bint careful) noexcept nogil:
-        """Find the best block of each level that ends with a run, by adding one earlier run at a time.
+        """Find the best block of each level with a given end, by adding one earlier run at a time.
 
-        A run is postponed if it is awaited or computes a read of the block; other runs inside are not run again.
-        careful : stop at runs that the current run reads, and discard the results after this step
+        The runs of a block that have live values, or values that the block reads, are recomputed later.
+        careful : if True, stop at runs that the current run reads, and do not cache the results beyond this step
         """
         cdef int run = end, level = 0
         cdef int64_t size = 0, level_end = 1, saved = 0, slot, edge, work = 0, cell = <int64_t>end * self.levels
@@ -512,12 +521,12 @@ cdef class _PostponableBlocks:
         return self.limit // saved if self.moves else INT64_MAX - saved
 
     cdef inline void offer(self, int64_t cell, int64_t cost, int start, int size) noexcept nogil:
-        # Among equal costs, the first start.
+        # Among equal costs, keep the block with the earliest start.
         if self.cost[cell] < 0 or cost <= self.cost[cell]:
             self.cost[cell], self.start[cell], self.size[cell] = cost, start, size
 
     cdef inline int64_t charge(self, int64_t x) noexcept nogil:
-        """Bytes that a block needs in addition: those of a dead value that it reads but does not compute, once."""
+        """Return the bytes of a value that the block reads if it is dead: it would become live. Count it only once."""
         cdef int64_t slot = self.runs.placed_slot(x)
         if self.charged[slot] == self.clock or not self.runs.dead(slot):
             return 0
@@ -526,15 +535,15 @@ cdef class _PostponableBlocks:
         return self.runs.memory[x]
 
 
-# The walk.
+# The walk along the order.
 
 @cython.final
 cdef class _GreedyWalk:
-    """The walk within a limit.
+    """The walk along the order, which postpones runs while the live bytes exceed the limit.
 
-    runs : _RunList; blocks : _PostponableBlocks; workspace : int64[n]; limit : bytes; max_runs : maximum runs created;
-    factor, min_work : the search for blocks of several runs may cost `factor` times the search for single runs, plus
-    `min_work`; moves : as in greedy_order
+    runs : _RunList; blocks : _PostponableBlocks; workspace : int64[n]; limit : bytes; max_runs : number of runs at
+    which the walk stops; factor, min_work : the walk also stops if the search for blocks of several runs has taken
+    more than `factor` times the work of the search for single runs, plus `min_work`; moves : as in greedy_order
     """
     cdef _RunList runs
     cdef _PostponableBlocks blocks
@@ -543,7 +552,7 @@ cdef class _GreedyWalk:
     cdef vector[int] stack                         # runs to remove
     cdef bint moves
     cdef readonly bint cut_short
-    # The highest level tried; one above the last if all failed.
+    # The highest level tried; one above the last level if at some step every level failed.
     cdef readonly int reached
 
     def __init__(self, _RunList runs, _PostponableBlocks blocks, workspace, int64_t limit, int64_t max_runs, int64_t factor,
@@ -598,7 +607,10 @@ cdef class _GreedyWalk:
         return self.blocks.block_work > self.factor * self.blocks.single_work + self.min_work
 
     cdef int run_again(self, int run) except -1 nogil:
-        """Transfer its future reads to a later run; a run that nothing has read yet is moved, but only once."""
+        """Insert a later run of the same node and transfer the future reads to it.
+
+        With `moves`, a run that nothing has read is removed, that is, moved. A run may be moved only once.
+        """
         cdef int place = self.place_for(run), again = self.runs.new_run(self.runs.all[run].node)
         self.runs.insert(again, place)
         self.runs.hand_over(run, again)
@@ -609,7 +621,7 @@ cdef class _GreedyWalk:
         return 0
 
     cdef bint useless(self, int run) noexcept nogil:
-        """True if no value was read, will be read, or is an output."""
+        """Return True if no value of a placed run has been read, will be read, or is an output."""
         cdef int64_t slot
         if self.runs.all[run].used > 0 or not self.runs.all[run].placed:
             return False
@@ -619,7 +631,7 @@ cdef class _GreedyWalk:
         return True
 
     cdef int drop(self, int run) except -1 nogil:
-        """Remove a placed run without readers, then the runs that served only it."""
+        """Remove a placed run without readers, then the runs that only removed runs have read."""
         cdef int64_t edge
         cdef int other
         self.stack.push_back(run)
@@ -643,7 +655,7 @@ cdef class _GreedyWalk:
         return 0
 
     cdef int forget(self, int run) except -1 nogil:
-        """Remove a run from the list of its node."""
+        """Remove a run from the list of runs of its node."""
         cdef int v = self.runs.all[run].node, newer = self.runs.newest[v]
         if newer == run:
             self.runs.newest[v] = self.runs.all[run].older
@@ -656,7 +668,10 @@ cdef class _GreedyWalk:
         return 0
 
     cdef int place_for(self, int run) noexcept nogil:
-        """The position before its first future reader and, with moves, before the last reader of each of its reads."""
+        """Return the run before which to insert a postponed run: its first future reader.
+
+        With `moves`, an earlier run is chosen if it is the last reader of an input, so that no input lives longer.
+        """
         cdef int place = -1, last
         cdef int64_t slot, edge, x
         for slot in range(self.runs.all[run].first_slot, self.runs.end_slot(run)):
@@ -679,7 +694,7 @@ cdef class _GreedyWalk:
         return one if one >= 0 and self.runs.all[one].label < self.runs.all[other].label else other
 
     cdef int last_reader(self, int64_t slot) noexcept nogil:
-        """The last future run that reads a slot, or -1."""
+        """Return the last future run that reads a slot, or -1."""
         cdef int last = -1, reader
         cdef int64_t edge = self.runs.to_read[slot]
         while edge >= 0:

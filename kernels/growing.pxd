@@ -1,8 +1,8 @@
-# Operations that may grow C++ containers in functions without the GIL. libcpp declares them without `except +`, so
-# running out of memory would terminate the process; here they raise MemoryError.
+# Operations that may grow C++ containers in functions without the GIL. libcpp declares these operations without
+# `except +`, so running out of memory would terminate the process; the versions here raise MemoryError.
 #
 # The first exception in a thread allocates a few bytes for per-thread variables of libstdc++. If that fails, the C
-# library terminates the process (exit code 127). So the thread that imports a kernel allocates them immediately.
+# library terminates the process (exit code 127). So importing a kernel allocates these bytes for the importing thread.
 
 cdef extern from *:
     """

@@ -1,4 +1,4 @@
-"""Layered drawings: an order of the items in each layer with few crossings, and positions close to the desired ones."""
+"""Layered drawings: orders of the items in each layer with few crossings, and positions close to given ones."""
 
 import numpy as np
 
@@ -7,11 +7,14 @@ from libc.stdlib cimport free, malloc, qsort
 from remat_algos.kernels.types cimport Int64s, int64_t
 
 cdef enum:
-    EXCHANGES = 8   # rounds per layer
-    PASSES = 4      # rounds after each sweep
-    # Up to this many neighbours are sorted by insertion.
+    # Maximum rounds of exchanges in one layer.
+    EXCHANGES = 8
+    # Maximum passes of exchanges over all layers after each sweep.
+    PASSES = 4
+    # Maximum number of neighbours that are sorted by insertion instead of qsort.
     FEW = 32
-    PATIENCE = 20   # sweeps without improvement
+    # Sweeps without improvement after which the search stops.
+    PATIENCE = 20
 
 cdef struct Wish:
     double key
@@ -63,7 +66,7 @@ cdef class Layers:
             self.place[self.item[i]] = i
 
     cdef void sort_places(self, int64_t v, bint upwards) noexcept nogil:
-        """The positions of an item's neighbours on one side, ascending."""
+        """Sort the positions of an item's neighbours above (`upwards`) or below it."""
         cdef int64_t[::1] begin = self.up_begin if upwards else self.down_begin
         cdef int64_t[::1] near = self.up if upwards else self.down
         cdef int64_t[::1] at = self.up_at if upwards else self.down_at
@@ -83,7 +86,7 @@ cdef class Layers:
             at[k] = x
 
     cdef int64_t count(self) noexcept nogil:
-        """Number of crossings of all lines."""
+        """Return the number of crossings of lines in all layers."""
         cdef int64_t total = 0, v, j, k, first, wide
         cdef Py_ssize_t level, i
         for level in range(self.levels - 1):
@@ -92,7 +95,7 @@ cdef class Layers:
             for i in range(self.row[level + 1] - 1, self.row[level] - 1, -1):
                 v = self.item[i]
                 for j in range(self.down_begin[v], self.down_begin[v + 1]):
-                    # Lines that start to the right and end to the left of this one.
+                    # Count the lines that start to the right of this one and end to its left.
                     k = self.place[self.down[j]] - first
                     while k > 0:
                         total += self.tree[k]
@@ -109,13 +112,13 @@ cdef class Layers:
         return self.up_begin[v + 1] - self.up_begin[v] + self.down_begin[v + 1] - self.down_begin[v]
 
     cdef int64_t gain(self, int64_t a, int64_t b) noexcept nogil:
-        """Crossings with a before b, minus crossings with b before a."""
+        """Return the number of crossings with a before b, minus the number with b before a."""
         return (gain_of(self.up_at, self.up_begin[a], self.up_begin[a + 1], self.up_begin[b], self.up_begin[b + 1])
                 + gain_of(self.down_at, self.down_begin[a], self.down_begin[a + 1],
                           self.down_begin[b], self.down_begin[b + 1]))
 
     cdef int64_t exchange(self, Py_ssize_t level, bint equal, int64_t max_work) noexcept nogil:
-        """Exchange adjacent items in a layer while that removes crossings and work is left; return the gain."""
+        """Exchange adjacent items of a layer while this removes crossings; return the number of removed crossings."""
         cdef int64_t removed = 0, before, gain, a, b
         cdef Py_ssize_t i, rounds
         for i in range(self.row[level], self.row[level + 1]):
@@ -138,7 +141,7 @@ cdef class Layers:
         return removed
 
     cdef void arrange(self, Py_ssize_t level, bint upwards, bint by_mean) noexcept nogil:
-        """Order the items of a layer by the median or mean of their neighbours; items without neighbours stay."""
+        """Sort the items of a layer by the median or mean position of their neighbours, if they have any."""
         cdef int64_t[::1] begin = self.up_begin if upwards else self.down_begin
         cdef int64_t[::1] at = self.up_at if upwards else self.down_at
         cdef int64_t v, first, last, middle, left, right
@@ -161,7 +164,7 @@ cdef class Layers:
             elif last - first == 2:
                 key = (at[first] + at[first + 1]) / 2.0
             else:
-                # Weighted towards the denser side.
+                # Mean of the two middle positions, weighted towards the side where the neighbours are closer together.
                 left, right = at[middle - 1] - at[first], at[last - 1] - at[middle]
                 key = (at[middle - 1] + at[middle]) / 2.0
                 if left + right > 0:
@@ -180,7 +183,7 @@ cdef class Layers:
 
 
 cdef int64_t gain_of(int64_t[::1] at, int64_t a, int64_t a_end, int64_t b, int64_t b_end) noexcept nogil:
-    """Number of pairs with first > second position, minus number of pairs with first < second."""
+    """Count pairs of an entry of at[a:a_end] and one of at[b:b_end]: +1 if the first is larger, -1 if smaller."""
     cdef int64_t gain = 0, below = b, until = b
     while a < a_end:
         while below < b_end and at[below] < at[a]:
@@ -208,30 +211,30 @@ def check_layers(row, order, above, below):
 
 
 def neighbours(Int64s ends, Int64s others, Py_ssize_t n):
-    """(int64[n + 1], int64[k]): the other ends of the lines at each item."""
+    """Return CSR rows (int64[n + 1], int64[k]): the other ends of the lines at each item."""
     begin = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(ends, minlength=n), out=begin[1:])
     return begin, np.asarray(others)[np.argsort(ends, kind="stable")]
 
 
 def crossings(Int64s row, Int64s order, Int64s above, Int64s below):
-    """Number of crossings of straight lines between items in consecutive layers.
+    """Return the number of crossings of straight lines between items in consecutive layers.
 
     row : int64[levels + 1], order : int64[n] the items of layer i are order[row[i]:row[i + 1]], from left to right
-    above, below : int64[k] lines, each from an item in a layer to an item in the next
+    above, below : int64[k] the ends of each line: an item in a layer, and an item in the next layer
     Cost: O(n + k log n) time, O(n + k) memory.
     """
     return Layers(row, order, above, below).count()
 
 
 def reduce_crossings(Int64s row, Int64s order, Int64s above, Int64s below, Py_ssize_t sweeps, int64_t max_work):
-    """An order of the items in each layer with at most as many crossings as a given order.
+    """Return an order of the items in each layer that has no more crossings than the given order.
 
-    Sweeps down and up order each layer by the medians or means of neighbours, then exchange adjacent items, like `dot`
-    of Graphviz; the best order is returned.
+    As in `dot` of Graphviz, sweeps down and up sort each layer by the medians or means of neighbours, then exchange
+    adjacent items. The best order of all sweeps is returned.
 
     row, order, above, below : as in `crossings`
-    sweeps : number of sweeps over all layers; max_work : visits of lines
+    sweeps : maximum number of sweeps over all layers; max_work : maximum number of visits of lines
     Returns int64[n].
     Cost: O(max_work + (n + k) log n) time, O(n + k) memory.
     """
@@ -264,7 +267,7 @@ def reduce_crossings(Int64s row, Int64s order, Int64s above, Int64s below, Py_ss
 
 
 def nearest_rising(const double[::1] wishes):
-    """The nondecreasing sequence closest to `wishes` in least squares (pool adjacent violators); float64[n].
+    """Return the nondecreasing sequence closest to `wishes` in least squares, float64[n] (pool adjacent violators).
 
     Cost: O(n) time and memory.
     """

@@ -5,7 +5,7 @@ import numpy as np
 from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
-# Rules of schedules; the caller converts violations to messages.
+# Rules that a schedule may violate; the caller turns a violation into an error message.
 cdef enum Law:
     unknown_node = 1
     not_computed
@@ -27,14 +27,15 @@ KEEP_MARK, RECOMPUTE_MARK = keep_mark, recompute_mark
 
 def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None,
                        const int[:, ::1] lingering not None, const int[:, ::1] stores not None):
-    """Instances of a schedule, the step at which each is freed, and the bytes live during each step.
+    """Return the instances of a schedule, the step at which each is freed, and the bytes live during each step.
 
-    order : int32[m], loads : int32[k, 2] (step, value) by ascending steps
-    lingering : int32[h, 3] (value, step, until): the instance created by the step stays live until the second step;
-    stores : int32[s, 2] (step, value) by ascending steps: the newest instance stays live until the step; both checked
-    The instances of a step are those of its loads, followed by those of its node. Returns (law, step, about,
-    instance_indptr int64[m + 1], value int32[instances], end int64[instances], trace int64[m]). law is 0 for a valid
-    schedule; about is the missing value, or else the node.
+    order : int32[m]; loads : int32[k, 2] rows (step, value), steps ascending
+    lingering : int32[h, 3] rows (value, step, until): the instance that `step` creates stays live until step `until`
+    stores : int32[s, 2] rows (step, value), steps ascending: the newest instance stays live at least until `step`
+    The caller has checked the entries of `lingering` and `stores`. The instances of a step are those of its loads,
+    followed by those of its node.
+    Returns (law, step, about, instance_indptr int64[m + 1], value int32[instances], end int64[instances], trace
+    int64[m]). `law` is 0 for a valid schedule. Otherwise `step` violates it, and `about` is the value or the node.
     Cost: O(n + m + k + reads and values of all runs) time, O(n_values + m + instances) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr, memory = graph.memory
@@ -77,7 +78,7 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
     cdef int[::1] out_value = value
     cdef int64_t[::1] out_end = end
     cdef int64_t[::1] out_trace = trace
-    # The instance that serves reads of each value.
+    # For each value, the instance that serves reads at this step.
     cdef int[::1] newest = np.full(n_values, -1, np.int32)
     row = 0
     with nogil:
@@ -122,7 +123,7 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
             for x in range(value_indptr[v], value_indptr[v + 1]):
                 out_value[i] = <int>x
                 out_end[i] = step + 1
-                # The first run of an output serves all reads.
+                # The first instance of an output serves all reads.
                 if not output[x] or newest[x] < 0:
                     newest[x] = <int>i
                 i += 1
@@ -138,7 +139,7 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
     if law:
         return law, step, about, None, None, None, None
     for row in range(lingering.shape[0]):
-        # The newest one, if the step creates several.
+        # If the step creates several instances of the value, the newest one lingers.
         i = indptr[lingering[row, 1] + 1] - 1
         while i > indptr[lingering[row, 1]] and out_value[i] != lingering[row, 0]:
             i -= 1
@@ -157,11 +158,11 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
 
 def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None,
                const int[:, ::1] stores not None):
-    """Bytes on the host during each step of a valid schedule, int64[m].
+    """Return the bytes on the host during each step of a valid schedule, int64[m].
 
     A value is on the host from the step of its store (by default the step after its first run) to the first read after
-    its last load, or to the step of that load if there is no read.
-    order : int32[m], loads, stores : int32[*, 2] (step, value) by ascending steps
+    its last load, or to the step of this load if no read follows.
+    order : int32[m]; loads, stores : int32[*, 2] rows (step, value), steps ascending
     Cost: O(n_values + m + k + reads and values of all runs) time, O(n_values + m) memory.
     """
     cdef Py_ssize_t m = order.shape[0], k = loads.shape[0], row, step, j
@@ -169,7 +170,8 @@ def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads
     cdef int v
     trace = np.zeros(m + 1, np.int64)
     cdef int64_t[::1] change = trace
-    # By value: remaining loads; step of the last load until something reads it; its store has a row.
+    # For each value: number of remaining loads; step of the last load while no read has followed it, otherwise -1;
+    # whether an instance exists; whether `stores` contains the value.
     cdef int[::1] to_come = np.zeros(graph.n_values, np.int32)
     cdef int[::1] awaited = np.full(graph.n_values, -1, np.int32)
     cdef unsigned char[::1] exists = np.zeros(graph.n_values, np.uint8)
@@ -195,7 +197,7 @@ def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads
                     change[step + 1] -= graph.memory[x]
                     awaited[x] = -1
             for x in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
-                # Computed again before anything read the load.
+                # The value is recomputed before anything has read the loaded instance.
                 if awaited[x] >= 0:
                     change[awaited[x] + 1] -= graph.memory[x]
                     awaited[x] = -1
@@ -212,10 +214,10 @@ def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads
 
 
 def broken_mark(GraphArrays graph not None, Int32s order, const signed char[::1] mark, Int32s owner):
-    """The first step that violates a mark.
+    """Return the first step that violates a keep or recompute mark.
 
     order : int32[m], mark : int8[n], owner : int32[n]
-    Returns (law, step, node); law is 0 if there is none.
+    Returns (law, step, node); law is 0 if no step does.
     Cost: O(n + m + reads of all runs) time, O(n) memory.
     """
     cdef Py_ssize_t step, j
@@ -235,7 +237,9 @@ def broken_mark(GraphArrays graph not None, Int32s order, const signed char[::1]
 
 
 def serving_runs(GraphArrays graph not None, Int32s order):
-    """First runs of nodes, and runs that a later run reads, bool[m]; the first instance of an output serves all reads.
+    """Return flags of the runs that are the first of their node or that a later run reads, bool[m].
+
+    The first instance of an output serves all reads of it.
 
     order : int32[m]
     Cost: O(n + m + reads and values of all runs) time, O(n + n_values + m) memory.

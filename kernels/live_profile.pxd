@@ -1,21 +1,22 @@
-# Live bytes by slot, for kernels that search over schedules.
+# Declaration of the live-byte profile, which has one entry per slot; see live_profile.pyx.
 cimport cython
 from libcpp.vector cimport vector
 from remat_algos.kernels.types cimport ENDLESS, int64_t
 
 cdef enum:
-    # Also written in the C loops of vectors.pxd.
+    # Slots per block. The C loops in vectors.pxd repeat this number.
     BLOCK_SIZE = 128
-    # Changes at one slot are within 2**33.
+    # Bits for the change in an edge; the sum of the changes at one slot is within +-2**33.
     SHIFT_BITS = 34
-    # Added by a run to its slot: an empty slot has -PRESENT plus live bytes, which is below any limit.
+    # Each run adds this to its slot. An empty slot stores its live bytes minus PRESENT, which is below any limit, so
+    # that only occupied slots can exceed the limit.
     PRESENT = 1 << 30
-    # Maximum limit, and maximum sum of all bytes.
+    # Largest valid limit, and largest valid sum of the bytes of all values.
     LARGEST = (1 << 30) - 1
 
 
 cdef inline int64_t slot_of(int64_t edge) noexcept nogil:
-    """The slot of an edge; its change may be negative."""
+    """Return the slot of an edge. Rounding is needed, because a negative change borrows from the bits of the slot."""
     return (edge + (<int64_t>1 << (SHIFT_BITS - 1))) >> SHIFT_BITS
 
 
@@ -24,7 +25,7 @@ cdef class LiveProfile:
     cdef Py_ssize_t n_slots, n_tracks, n_blocks
     cdef vector[int] mem, addend, top, limit
     cdef vector[int64_t] excess
-    # Bytes above the limits, summed over all blocks.
+    # Sum of the bytes above the limits, over all slots.
     cdef int64_t area
     cdef vector[int64_t] edges, applied  # (slot << SHIFT_BITS) + change
     cdef vector[int] track_limit
@@ -39,18 +40,18 @@ cdef class LiveProfile:
     cdef int undo(self) except -1 nogil
 
     cdef inline int add(self, Py_ssize_t lo, Py_ssize_t hi, int64_t by) except -1 nogil:
-        """Collect a change of the live bytes at slots lo to hi - 1."""
+        """Collect a change by `by` bytes at slots lo to hi - 1; `apply` carries it out."""
         self.edges.push_back((<int64_t>lo << SHIFT_BITS) + by)
         self.edges.push_back((<int64_t>hi << SHIFT_BITS) - by)
         return 0
 
     cdef inline void commit(self) noexcept nogil:
-        """Accept the collected and applied changes."""
+        """Accept the applied changes, so that `undo` cannot reverse them."""
         self.edges.clear()
         self.applied.clear()
 
     cdef inline Py_ssize_t highest(self, int64_t* over) noexcept nogil:
-        """The block with the largest bytes above its limit (possibly negative), which `over` returns."""
+        """Return the block whose maximum exceeds its limit the most; `over` returns by how much (negative if below)."""
         cdef Py_ssize_t block, top_block = 0
         cdef int64_t most = -ENDLESS, by
         for block in range(self.n_blocks):
@@ -61,7 +62,7 @@ cdef class LiveProfile:
         return top_block
 
     cdef inline int64_t peak(self) noexcept nogil:
-        """Peak of the first track, in bytes."""
+        """Return the maximum live bytes of the first track."""
         cdef Py_ssize_t block
         cdef int most = 0
         for block in range(self.n_slots // BLOCK_SIZE):

@@ -1,9 +1,10 @@
 # distutils: language = c++
-"""Live bytes by slot of a schedule, in blocks, with the bytes above a limit.
+"""Live bytes at each slot of a schedule, in blocks of slots, and the bytes above a limit.
 
-A block has a lazy addend, its maximum, and its bytes above the limit. Regions have their own tracks after the first
-track: slot s of track k has index s + k * n_slots. Changes are collected as edges (slot, change) and applied together;
-everything applied since the last commit can be undone.
+A block stores its maximum, its bytes above the limit, and an addend that all its slots still lack. The first track
+contains all live bytes. Further tracks contain the live bytes of regions of the graph, with limits of their own: slot s
+of track k has index s + k * n_slots. Changes are collected as edges (slot, change) and applied together. `undo`
+reverses everything applied since the last commit.
 """
 
 cimport cython
@@ -15,7 +16,7 @@ from remat_algos.kernels.vectors cimport remat_add, remat_excess, remat_fold, re
 
 
 cdef inline void sort_edges(vector[int64_t]& edges) noexcept nogil:
-    """Sort in ascending order; short or presorted lists by insertion."""
+    """Sort the edges in ascending order; short or nearly sorted lists by insertion."""
     cdef Py_ssize_t k = edges.size(), i, j
     cdef int64_t* e = edges.data()
     cdef int64_t edge
@@ -33,10 +34,10 @@ cdef inline void sort_edges(vector[int64_t]& edges) noexcept nogil:
 
 @cython.final
 cdef class LiveProfile:
-    """The live bytes of one state of a search, with its slots, tracks and limits.
+    """The live bytes of one state of a search at each slot of each track.
 
-    Cost: about 4 bytes per slot and track. Applying k edges takes O(k log k) time, plus O(BLOCK_SIZE) for each block
-    that contains an edge or has bytes above its limit, and O(1) for each other block between two edges.
+    Cost: about 4 bytes for each slot and track. Applying k edges takes O(k log k) time, O(BLOCK_SIZE) for each block
+    that contains an edge or exceeds its limit, and O(1) for each other block between two edges.
     """
 
     cdef int start(self, Py_ssize_t n_slots, Py_ssize_t n_tracks) except -1 nogil:
@@ -61,7 +62,7 @@ cdef class LiveProfile:
         return 0
 
     cdef int aim(self, int64_t limit) except -1 nogil:
-        """Set the limit of the first track."""
+        """Set the limit of the first track and update its blocks."""
         cdef Py_ssize_t block
         self.track_limit[0] = <int>max(-1, min(limit, <int64_t>LARGEST))
         self.set_limits()
@@ -70,7 +71,7 @@ cdef class LiveProfile:
         return 0
 
     cdef void refresh(self, Py_ssize_t block) noexcept nogil:
-        """Add the addend of a block to its slots, and update its maximum and excess."""
+        """Add the addend of a block to its slots, and compute its maximum and excess."""
         cdef int* m = self.mem.data() + block * BLOCK_SIZE
         cdef int64_t excess = 0
         self.top[block] = remat_fold(m, self.addend[block]) if self.addend[block] else remat_top(m)
@@ -104,7 +105,7 @@ cdef class LiveProfile:
         sort_edges(self.edges)
         self.work += k
         e = self.edges.data()
-        # A negative change borrows from the bits of the slot.
+        # Sum the edges at each slot. A negative change borrows from the bits of the slot, hence `slot_of`.
         while i < k:
             slot = slot_of(e[i])
             by = 0

@@ -1,5 +1,8 @@
 # distutils: language = c++
-"""Best-first search for the path of minimum cost (or peak) through sets of live values, with any recomputation."""
+"""Exact search for a schedule of minimum compute within a limit, or of minimum peak.
+
+The states are sets of live values. A move runs a node or frees a value. The search is best-first (uniform-cost search,
+or A* with potentials) and allows any recomputation."""
 
 import numpy as np
 
@@ -21,7 +24,7 @@ cdef extern from *:
     static inline void remat_prefetch(const void* at) { __builtin_prefetch(at); }
     #endif
     """
-    # Prefetch hint; and the position of the highest bit, for words other than 0.
+    # A prefetch hint, and the position of the highest set bit of a word that is not 0.
     void remat_prefetch(const void* at) nogil
     int remat_highest(uint64_t word) nogil
 
@@ -40,21 +43,21 @@ cdef struct LiveSet:
     uint64_t low, high     # ids 0..63, 64..127
 
 cdef struct LiveNode:
-    # Values that the node reads, computes, and replaces (without outputs).
+    # Values that the node reads, values that it computes, and the latter without outputs.
     LiveSet reads, values, replaced
-    # Bytes of all its values and its workspace.
+    # Bytes of all values of the node and of its workspace.
     int64_t bytes
     int64_t compute
-    LiveSet spoils         # must not run after it
-    # Outputs of nodes after which it must not run.
+    LiveSet spoils         # nodes forbidden after it
+    # Outputs of the nodes after which this node is forbidden.
     LiveSet stops
     bint once
 
 
 cdef struct State:
-    uint64_t low           # half of its set
-    uint32_t key           # lower half
-    # Predecessor; the highest bit is set if the state is closed, that is, expanded.
+    uint64_t low           # lower half of the set
+    uint32_t key           # lower half of the key
+    # The preceding state on the best path. The highest bit is set if the state is closed, that is, expanded.
     uint32_t before
 
 
@@ -65,11 +68,11 @@ cdef struct Move:
 
 
 cdef struct Potential:
-    # The node whose first run is the moment.
+    # The node at whose first run the bound holds.
     Py_ssize_t node
-    # Values that do not exist before the moment: those of the node and its descendants.
+    # Values that do not exist before this run: those of the node and of its descendants.
     LiveSet later
-    LiveSet counted        # nodes with a share
+    LiveSet counted        # nodes with a positive share
     int64_t need
 
 
@@ -118,18 +121,21 @@ cdef inline Py_ssize_t last_of(LiveSet one) noexcept nogil:
 cdef class LiveSetSearch:
     """The search within a limit.
 
-    Best-first search over sets of live values. A node whose reads are live may run if the live values and its `own`
-    bytes fit in the limit; then its values are live. Values are freed one at a time, and only in sets in which an
-    otherwise ready node does not fit. The key of a set is the minimum overhead of a path to it: the compute of all runs
-    on the path and of one run of each node that the set still needs, minus one run of each node. It never decreases
-    along a path. With `lowest`, the key is the peak of the path, and compute is ignored. Ties go to the newest set.
+    A node may run if all values that it reads are live, and if the live values and its `own` bytes fit within the
+    limit. Its values are live afterwards. Values are freed one at a time, and only if this may let a node run that
+    does not fit otherwise.
 
-    Every node of the graph must be needed. Values that are neither read nor outputs are omitted and only count in
-    `own`.
+    The key of a set is the minimum overhead over all paths to it. The overhead of a path is the compute of all its
+    runs, plus one run of each node that the set still needs, minus one run of every node. It never decreases along
+    a path. With `lowest`, the key is the minimum peak over all paths, and compute does not count. Ties go to the newest
+    set.
 
-    own : int64[n] bytes of all values of each node, including omitted ones, and its workspace; spoiled_indptr :
-    int64[n + 1], spoiled : int32[k] the nodes that must not run after each node; limit : bytes; ceiling : upper bound
-    on keys
+    Every node of the graph must be needed. The caller omits values that are neither read nor outputs from the graph;
+    they only count in `own`.
+
+    own : int64[n] bytes of all values of each node, including omitted ones, and of its workspace; spoiled_indptr :
+    int64[n + 1], spoiled : int32[k] the nodes that must not run after each node; limit : bytes; ceiling : only sets
+    with a smaller key are visited
 
     Cost: O(n) time and about 45 bytes per set, 37 with up to 64 values; there may be 2**n_values sets. With more than
     about forty nodes the search rarely finishes, but the key is a valid lower bound at any time.
@@ -144,25 +150,25 @@ cdef class LiveSetSearch:
     cdef vector[State] states
     cdef vector[uint64_t] high
     cdef vector[uint32_t] key_high
-    # Hash table with linear probing: upper half of the hash and state, or EMPTY.
+    # Hash table with linear probing. An entry is EMPTY, or the upper half of a hash and the number of a state.
     cdef vector[uint64_t] slots
     cdef uint64_t mask
-    # Moves of the state that is being expanded.
+    # Moves from the state that is being expanded.
     cdef vector[Move] moves
-    # Radix heap: states by the highest bit in which their key differs from the current key. It is a vector of vectors,
-    # because an array of vectors would never be freed.
+    # Radix heap: states, grouped by the highest bit in which their key differs from the current key. Cython would never
+    # free an array of vectors, so this is a vector of vectors.
     cdef vector[vector[uint32_t]] queue
     cdef readonly int64_t key
     cdef readonly int64_t n_expanded
     cdef readonly int verdict
     cdef uint32_t goal
     cdef bint begun
-    # Lower bounds on the future overhead.
+    # Lower bounds on the overhead of the rest of a path.
     cdef vector[Potential] potentials
-    # By node, for each potential.
+    # One row for each potential: the share of each node.
     cdef vector[int64_t] shares
     cdef int shift
-    # Values and nodes that may be useful while these outputs are missing.
+    # Cache of `alive_while`: the missing outputs, and the values and nodes that may be useful for them.
     cdef LiveSet missing, alive, useful
 
     def __init__(self, GraphArrays graph not None, Int64s own not None, Int64s spoiled_indptr not None,
@@ -212,11 +218,11 @@ cdef class LiveSetSearch:
         self.begun = False
 
     def add_potential(self, Py_ssize_t node, int64_t need, Int64s share, int shift):
-        """Add a lower bound on recomputation after the first run of a node, before the search starts.
+        """Add a potential: a lower bound on the overhead of the rest of a path that has not run a node yet.
 
-        share : int64[n]; need and shares are in units of 2**-shift. Before that run, the future overhead is at least
-        `need` minus the shares of the nodes that would have to run even without this node. No move may lower this bound
-        by more than its cost.
+        The rest of the path costs at least `need` minus the shares of all nodes that must still run for another reason
+        than this node. The caller ensures that no move lowers this bound by more than its cost. `need` and share :
+        int64[n] are in units of 2**-shift. Potentials must be added before the search starts.
         """
         cdef Potential potential
         cdef Py_ssize_t v, n = <Py_ssize_t>self.nodes.size()
@@ -237,7 +243,7 @@ cdef class LiveSetSearch:
 
     @property
     def n_states(self):
-        """Number of sets stored."""
+        """Number of stored sets."""
         return self.states.size()
 
     @property
@@ -251,10 +257,11 @@ cdef class LiveSetSearch:
         return total
 
     def advance(self, int64_t n_steps, int64_t max_states):
-        """Expand up to `n_steps` more sets, while there are fewer than `max_states`.
+        """Expand up to `n_steps` more sets, but stop at `max_states` stored sets.
 
-        Returns SOLVED: all outputs are live, and `key` is the minimum; RUNNING: `key` is a lower bound; EXHAUSTED: no
-        path within the limit has a key below the ceiling; FULL: like RUNNING, but with too many sets.
+        Returns SOLVED if an optimal path has been found, whose key is `key`; RUNNING if `key` is a lower bound and the
+        search may continue; EXHAUSTED if no path within the limit has a key below the ceiling; FULL if `key` is a lower
+        bound and there are `max_states` sets.
         """
         cdef uint32_t state
         cdef int64_t until = self.n_expanded + n_steps
@@ -283,7 +290,7 @@ cdef class LiveSetSearch:
         return FULL if full else self.verdict
 
     def order(self):
-        """int32[m]: the runs of the optimal path."""
+        """Return the runs of the optimal path, int32[m]."""
         cdef vector[int] runs
         cdef uint32_t state = self.goal, before
         cdef LiveSet new
@@ -304,7 +311,7 @@ cdef class LiveSetSearch:
     # ------------------------------------------------------------ moves
 
     cdef int expand(self, uint32_t state) except -1 nogil:
-        """Find the sets that one move leads to."""
+        """Collect all moves from a state."""
         cdef LiveSet live = self.set_of(state), missing = without(self.outputs, live), after, freeable = LiveSet(0, 0)
         cdef LiveSet needed, needed_reads, needed_after, rest, runnable
         cdef int64_t key = self.key_of(state), live_bytes = self.bytes_of(live), roof = key if self.lowest else self.limit
@@ -315,7 +322,7 @@ cdef class LiveSetSearch:
         key -= self.to_come(live, needed)
         if self.any_once or missing.low != self.missing.low or missing.high != self.missing.high:
             self.find_alive(missing, needed)
-        # Values that may be freed: those without which some node would fit.
+        # runnable: nodes that may run. freeable: values that may be freed because some node could then run.
         rest = self.useful
         runnable = LiveSet(0, 0)
         while not is_empty(rest):
@@ -353,7 +360,7 @@ cdef class LiveSetSearch:
                 if self.lowest:
                     more = 0
             self.add(after, key + more, needed_after)
-        # The set added last is expanded first: that of the latest needed node.
+        # Among equal keys, the set added last is expanded first. So the run of the latest needed node is added last.
         rest = without(runnable, needed)
         while not is_empty(rest):
             v = first_of(rest)
@@ -367,7 +374,7 @@ cdef class LiveSetSearch:
         return 0
 
     cdef int run(self, LiveSet live, LiveSet needed, LiveSet missing, Py_ssize_t v, int64_t key) except -1 nogil:
-        """Add the set after a run, without useless values."""
+        """Add the move that runs v; values that have become useless are freed at once."""
         cdef LiveSet after = either(live, self.nodes[v].values), left = without(missing, after), alive = self.alive
         cdef LiveSet useful
         if self.nodes[v].once or left.low != missing.low or left.high != missing.high:
@@ -375,7 +382,7 @@ cdef class LiveSetSearch:
         return self.add(both(after, either(alive, self.outputs)), key, without(needed, single(v)))
 
     cdef LiveSet needed_by(self, LiveSet missing, LiveSet live, LiveSet* needed_reads) noexcept nogil:
-        """The nodes that have to run from this set on, and the values that they read."""
+        """Return the nodes that must run to compute `missing` from `live`; `needed_reads` returns what they read."""
         cdef LiveSet needed = LiveSet(0, 0), todo = missing, reads = LiveSet(0, 0)
         cdef Py_ssize_t v
         while not is_empty(todo):
@@ -388,7 +395,7 @@ cdef class LiveSetSearch:
         return needed
 
     cdef int64_t needed_without(self, Py_ssize_t x, LiveSet live, LiveSet* needed) noexcept nogil:
-        """Add the nodes that become needed if x is freed; return their compute, or -1 if one must not run."""
+        """Add the nodes that must run again if x is freed; return their compute, or -1 if one of them is forbidden."""
         cdef LiveSet todo = single(x)
         cdef int64_t compute = 0
         cdef Py_ssize_t v
@@ -409,9 +416,9 @@ cdef class LiveSetSearch:
         self.alive_while(missing, needed, &self.alive, &self.useful)
 
     cdef void alive_while(self, LiveSet missing, LiveSet needed, LiveSet* alive, LiveSet* useful) noexcept nogil:
-        """Values that may be read while outputs are missing, and the nodes that may run.
+        """Set the values that may still be read while outputs are missing, and the nodes that may still run.
 
-        A `once` node that is not needed has already run, so values that only it could recompute are never freed.
+        A `once` node that is not needed has run already and must not run again, so its reads do not count.
         """
         cdef LiveSet values = LiveSet(0, 0), nodes = LiveSet(0, 0), todo = missing
         cdef Py_ssize_t v
@@ -439,7 +446,7 @@ cdef class LiveSetSearch:
         return total
 
     cdef int64_t to_come(self, LiveSet live, LiveSet needed) noexcept nogil:
-        """A lower bound on the future overhead: the largest potential."""
+        """Return a lower bound on the overhead of the rest of the path: the largest potential."""
         cdef Py_ssize_t i, v
         cdef int64_t largest = 0, left
         cdef LiveSet before, todo, paid
@@ -479,7 +486,7 @@ cdef class LiveSetSearch:
         return key
 
     cdef int set_key(self, uint32_t state, int64_t key) except -1 nogil:
-        # From here on, store keys of more than 32 bits.
+        # The upper halves of keys are stored only once a key exceeds 32 bits.
         if key >> 32 and self.key_high.empty():
             assign(self.key_high, self.states.size(), 0)
         self.states[state].key = <uint32_t>key
@@ -488,7 +495,7 @@ cdef class LiveSetSearch:
         return 0
 
     cdef int add(self, LiveSet live, int64_t overhead, LiveSet needed) except -1 nogil:
-        """Collect a move to a set, unless its key is too large."""
+        """Collect a move to a set, unless its overhead reaches the ceiling."""
         cdef Move move
         if overhead < self.ceiling:
             move.live, move.needed, move.overhead = live, needed, overhead
@@ -498,7 +505,7 @@ cdef class LiveSetSearch:
         return 0
 
     cdef int insert_all(self, uint32_t before) except -1 nogil:
-        """Insert the sets of all moves; prefetch all table slots first, then all states."""
+        """Insert the sets of all collected moves. All states are prefetched first, to overlap cache misses."""
         cdef Py_ssize_t i
         cdef uint64_t slot
         for i in range(<Py_ssize_t>self.moves.size()):
@@ -511,7 +518,7 @@ cdef class LiveSetSearch:
         return 0
 
     cdef int insert(self, Move move, uint32_t before) except -1 nogil:
-        """Add a set, or decrease its key, unless the key is too large."""
+        """Store a set, or decrease its key, unless the key reaches the ceiling."""
         cdef uint64_t at = move.hash & self.mask, tag = move.hash & ~<uint64_t>0xFFFFFFFF
         cdef uint32_t state
         cdef State* known
@@ -548,7 +555,7 @@ cdef class LiveSetSearch:
         return self.enqueue(state, key)
 
     cdef int grow(self) except -1 nogil:
-        """Double the size of the table."""
+        """Double the size of the hash table."""
         cdef uint32_t state
         cdef uint64_t at, hash
         assign(self.slots, 2 * (self.mask + 1), EMPTY)
@@ -566,7 +573,10 @@ cdef class LiveSetSearch:
         return 0
 
     cdef uint32_t pop(self) except? 0 nogil:
-        """Close and return the next set, or NO_STATE. A set with a decreased key is queued twice."""
+        """Close and return the state with the smallest key, or NO_STATE.
+
+        A state whose key was decreased is queued twice; its second entry is skipped, since the state is closed by then.
+        """
         cdef uint32_t state
         cdef Py_ssize_t i, j
         cdef int64_t least

@@ -1,11 +1,14 @@
 # distutils: language = c++
 """Dynamic programs over chains of lower sets (kusumoto2019, section 4).
 
-A step L -> L' of a chain has three figures: `need`, bytes in addition to those cached by the chain before it; `adds`,
-bytes that it adds to the cache; `cost`, its term of the objective. Bytes are doubles, which represent all sums below
-2**53 exactly.
+A chain caches the kept values of its blocks; their bytes are called the cache of the chain. A step L -> L' of a chain
+has three figures. `need` is the bytes that its block needs in addition to the cache before it. `adds` is the bytes that
+it adds to the cache. `cost` is its term of the objective: recomputed compute, or compute of kept nodes. Bytes are
+doubles, which represent all sums below 2**53 exactly.
 
-Searches run in portions (`advance`) and share `ChainSteps`. After a MemoryError an object must not be used again.
+A label describes a chain from the empty set to a lower set by its cost, cache or peak. Following one step from one
+label is called a relaxation. Searches run in portions (`advance`) and share `ChainSteps`. After a MemoryError an object
+must not be used again.
 """
 
 import numpy as np
@@ -20,7 +23,7 @@ from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 from remat_algos.kernels.vectors cimport remat_first_below, remat_raise
 
 
-# Steps between lower sets, with their figures.
+# Steps between lower sets and their figures.
 
 cdef struct ChainStep:
     int target
@@ -33,13 +36,13 @@ cdef struct ChainStep:
 cdef class ChainSteps:
     """The steps from each lower set, stored or computed on demand.
 
-    words : uint64[k, w] rows by size, the last is the whole part; memory, compute : int64[n];
+    words : uint64[k, w] lower sets sorted by size, the last is the whole forward part; memory, compute : int64[n];
     set_memory, cost, beside : int64[k], boundary_indptr : int64[k + 1], boundary : int32[b] from `lower_set_figures`;
-    covers : (int64[k + 1], int32[c]) or None: rows with one more node, which the search follows;
+    covers : (int64[k + 1], int32[c]) or None: for each set, the sets with one more node, which guide the search;
     kept : True if the objective is the compute of kept nodes instead of recomputed ones;
-    keep_last : True if the step to the whole part keeps what it adds
+    keep_last : True if the step to the whole forward part keeps all nodes that it adds
 
-    Cost: O(k w) memory, and 32 bytes for each stored step; otherwise computing a step costs O(b / k) each time.
+    Cost: O(k w) memory, and 32 bytes for each stored step. A step that is not stored takes O(b / k) time at each use.
     """
     cdef readonly Py_ssize_t size, nodes
     cdef Py_ssize_t w
@@ -54,7 +57,7 @@ cdef class ChainSteps:
     cdef vector[ChainStep] matches
     cdef vector[int] stack
     cdef vector[int64_t] stamp
-    # Searches so far; rows with this stamp have been visited.
+    # Number of the current search; rows with this stamp have been visited in it.
     cdef int64_t clock
     cdef int64_t visits                              # rows examined by searches
 
@@ -96,7 +99,7 @@ cdef class ChainSteps:
         return result
 
     def store(self, Int64s indptr, Int32s target):
-        """Store the steps of these pairs of rows: indptr int64[k + 1], target int32[p], ascending in each row."""
+        """Store the steps of pairs of sets, in CSR rows: indptr int64[k + 1], target int32[p], targets ascending."""
         cdef Py_ssize_t i
         cdef int64_t j
         with nogil:
@@ -109,7 +112,7 @@ cdef class ChainSteps:
         self.stored_all = True
 
     def store_figures(self, Int64s indptr, Int32s target, *, Int64s need, Int64s adds, Int64s cost, int64_t max_need):
-        """Store steps with the caller's figures, without those that need more than `max_need`."""
+        """Store the steps of pairs of sets with figures from the caller; omit steps that need more than `max_need`."""
         cdef Py_ssize_t i
         cdef int64_t j
         cdef ChainStep step
@@ -124,7 +127,7 @@ cdef class ChainSteps:
         self.stored_all = True
 
     cdef ChainStep between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
-        """The figures of a step; its target is -1 if it does not exist."""
+        """Return the figures of a step; the target is -1 if there is no such step."""
         cdef int64_t low, high, middle
         cdef ChainStep none
         none.target = -1
@@ -142,7 +145,7 @@ cdef class ChainSteps:
         return none
 
     def figures(self, Int64s rows):
-        """(cost, peak) of the chain of these rows, which starts with row 0."""
+        """Return (cost, peak) of the chain of these sets, which starts with set 0."""
         cdef double cached = 0, cost = 0, peak = 0
         cdef Py_ssize_t i
         cdef ChainStep step
@@ -156,9 +159,10 @@ cdef class ChainSteps:
     cdef Py_ssize_t of(
         self, Py_ssize_t source, double room, double max_cost, const ChainStep** first
     ) except -1 nogil:
-        """Number of steps of a row, and the first; they include all that need and cost at most `room` and `max_cost`.
+        """Return the number of steps from a set, and set a pointer to the first.
 
-        They are valid until the steps of another row are requested.
+        The steps include all with need at most `room` and cost at most `max_cost`, and possibly others. The pointer is
+        valid until the next call.
         """
         cdef int64_t j
         if self.stored_all:
@@ -177,7 +181,7 @@ cdef class ChainSteps:
         return self.matches.size()
 
     cdef int search(self, Py_ssize_t source, double room, double max_cost) except -1 nogil:
-        """Search along the covers, where 2 M(L' - L) and recomputed compute never decrease; `beside` may."""
+        """Search steps along the covers; prune by 2 M(L' - L) and recomputed compute, which never decrease."""
         cdef int row = <int>source, c
         cdef int64_t j, clock = self.clock + 1
         cdef int64_t* stamp = self.stamp.data()
@@ -205,12 +209,13 @@ cdef class ChainSteps:
                 self.stack.push_back(c)
 
 
-# All minimum peaks between two budgets.
+# The minimum peak for each cost.
 
 @cython.final
 cdef class Completion:
-    """For each lower set and each cost up to a cap, the largest cache from which the whole part can be reached.
+    """Maximum cache, for each lower set and each remaining cost, with which a chain can still be completed.
 
+    A chain is completed when it reaches the whole forward part within the budget.
     steps : ChainSteps, all stored; budget : bytes; unit : unit of the costs; cap : maximum cost, in units
     Cost: O(p cap) time for p steps, 8 k cap bytes of memory; a larger unit reduces both.
     """
@@ -219,11 +224,11 @@ cdef class Completion:
     cdef double unit
     cdef readonly int64_t cap
     cdef double[:, ::1] cache
-    # Minimum cost with an empty cache.
+    # For each set, the minimum cost of completing a chain whose cache is empty.
     cdef vector[int64_t] first
-    # Lower bound on the cost of chains to the set within the budget.
+    # For each set, a lower bound on the cost of the chains to it within the budget.
     cdef vector[int64_t] reach
-    # Minimum bytes cached by a chain to the set.
+    # For each set, the minimum cache of a chain to it.
     cdef vector[double] cached
 
     def __init__(self, ChainSteps steps, int64_t budget, int64_t unit, int64_t cap):
@@ -278,7 +283,7 @@ cdef class Completion:
         self.first[source] = s if s <= last else self.cap + 1
 
     def best(self):
-        """The minimum cost of a chain in units, -1 if it exceeds the cap."""
+        """Return the minimum cost of a chain in units, -1 if it exceeds the cap."""
         return self.first[0] if self.first[0] <= self.cap else -1
 
 
@@ -292,17 +297,18 @@ cdef struct PartialChain:
 
 @cython.final
 cdef class MinimumPeaks:
-    """All minimum peaks of chains with a cost up to the completion's cap, in one pass of labels (cost, cache, peak).
+    """The minimum peak of a chain for each cost up to the cap of a `Completion`, in one pass of labels.
 
-    Labels that the completion cannot extend to the whole part within its budget and cap are discarded.
-    Cost: a relaxation for each label and step, and 40 bytes for each label. The number of labels is not bounded by the
-    size of the family, so limit the work of `advance`.
+    A label is (cost, cache, peak). A label is discarded if the completion shows that it cannot be completed within
+    its budget and cap.
+    Cost: a relaxation for each label and step, and 40 bytes for each label. The number of labels has no useful bound,
+    so limit the work of `advance`.
     """
     cdef Completion completion
     cdef readonly Py_ssize_t current
-    # By row and cost: caches ascending, peaks descending.
+    # For each set and cost, its labels: caches ascending, peaks descending.
     cdef vector[vector[vector[PartialChain]]] waiting
-    # Undominated labels of rows, costs ascending.
+    # Undominated labels of the expanded sets, set by set, costs ascending.
     cdef vector[PartialChain] pool
 
     def __init__(self, Completion completion):
@@ -372,7 +378,7 @@ cdef class MinimumPeaks:
             front.erase(front.begin() + at + 1, front.begin() + until)
 
     cdef int keep_undominated(self, Py_ssize_t row) except -1 nogil:
-        """Move labels that no cheaper label of the row dominates into the pool."""
+        """Move the labels of a set that no label of lower or equal cost dominates into the pool."""
         cdef vector[PartialChain] best             # best labels at lower cost
         cdef PartialChain label
         cdef int64_t cost, i, at
@@ -388,12 +394,12 @@ cdef class MinimumPeaks:
         vector[vector[PartialChain]]().swap(self.waiting[row])
 
     def chains(self):
-        """The rows of a chain for each minimum peak, costs ascending."""
+        """Return a chain for each minimum peak, as lists of sets, costs ascending."""
         cdef int64_t begin = self.pool.size(), i, at
         self.keep_undominated(self.completion.steps.size - 1)
         points = {}
         lowest = INFINITY
-        # Costs ascend, and at equal cost peaks descend.
+        # Costs ascend, and peaks descend for equal costs.
         for i in range(begin, <int64_t>self.pool.size()):
             if self.pool[i].peak < lowest:
                 lowest = self.pool[i].peak
@@ -409,7 +415,7 @@ cdef class MinimumPeaks:
         return chains
 
 
-# The minimum cost, cache or peak of a chain.
+# Chains of minimum cost, cache or budget.
 
 cdef struct ChainLabel:
     double cached
@@ -418,19 +424,19 @@ cdef struct ChainLabel:
 
 @cython.final
 cdef class MinimumCost:
-    """For each lower set and each cost up to a cap, the minimum cache of a chain to it within the budget.
+    """Minimum cache of a chain within the budget to each lower set, for each cost up to a cap.
 
     steps : ChainSteps; budget : bytes; unit : unit of the costs; cap : maximum cost, in units
     Cost: O(p cap) time for p steps, up to 12 k cap bytes of memory; a larger unit reduces both.
     """
     cdef ChainSteps steps
     cdef double budget, unit
-    cdef readonly int64_t cap, work                  # work: relaxations
-    cdef readonly Py_ssize_t current               # expanded rows
-    # Empty if no chain to the set is known, or if it is expanded.
+    cdef readonly int64_t cap, work                  # work in relaxations
+    cdef readonly Py_ssize_t current               # number of expanded sets
+    # For each set, the minimum cache for each cost. Empty before the first chain to the set, and after its expansion.
     cdef vector[vector[double]] row
-    cdef vector[int64_t] begin                       # of each front
-    # The pool: costs ascending, caches descending.
+    cdef vector[int64_t] begin                       # first label of each set
+    # Labels of the expanded sets: in each set costs ascend and caches descend.
     cdef vector[int] cost
     cdef vector[double] cache
 
@@ -510,13 +516,13 @@ cdef class MinimumCost:
         return work + count
 
     def best(self):
-        """The minimum cost of a chain to the whole part in units, -1 if it exceeds the cap."""
+        """Return the minimum cost of a chain in units, -1 if it exceeds the cap."""
         if self.begin[self.steps.size] == self.begin[self.steps.size - 1]:
             return -1
         return self.cost[self.begin[self.steps.size - 1]]
 
     def chain(self):
-        """The rows of that chain, ascending, without the first: list of int."""
+        """Return the sets of a chain of minimum cost, without the empty set, as a list; None if it is not found."""
         cdef Py_ssize_t at = self.steps.size - 1
         cdef int64_t label = self.begin[at]
         rows = []
@@ -528,13 +534,13 @@ cdef class MinimumCost:
         return rows[::-1]
 
     cdef int64_t parent(self, Py_ssize_t* at, int64_t label) noexcept nogil:
-        """The predecessor of a label, and its row."""
+        """Return the label that a label extends, and set `at` to its set; -1 if none fits."""
         cdef Py_ssize_t source
         cdef ChainStep step
         cdef int64_t low, high, middle, before
         for source in range(at[0]):
             low, high = self.begin[source], self.begin[source + 1]
-            # Costs and additions to the cache are nonnegative.
+            # No step has a negative cost or reduces the cache, so such a set cannot precede.
             if low == high or self.cost[low] > self.cost[label] or self.cache[high - 1] > self.cache[label]:
                 continue
             step = self.steps.between(source, at[0])
@@ -556,12 +562,12 @@ cdef class MinimumCost:
 
 
 def cost_bound(ChainSteps steps, int64_t budget):
-    """Lower bound on the cost of chains within the budget; -1 if there is no such chain.
+    """Return a lower bound on the cost of chains within the budget; -1 if it finds that there is none.
 
     Cost: O(p) time for p steps, O(k) memory.
     """
     cdef Py_ssize_t k = steps.size, source, i, count
-    cdef vector[double] cached, cost               # separate minima by row
+    cdef vector[double] cached, cost               # minimized separately
     cdef const ChainStep* step
     with nogil:
         assign(cached, k, INFINITY)
@@ -580,7 +586,7 @@ def cost_bound(ChainSteps steps, int64_t budget):
 
 @cython.final
 cdef class MinimumCache:
-    """The chain within a budget that caches the fewest bytes, at most `max_cache`; ties go to the lower cost.
+    """The chain of minimum cache within a budget, if its cache is at most `max_cache`; ties go to the lower cost.
 
     Cost: O(p) time for p steps, O(k) memory.
     """
@@ -626,7 +632,7 @@ cdef class MinimumCache:
         return count + 1
 
     def chain(self):
-        """The rows of that chain, ascending, without the first; None if there is no chain."""
+        """Return the sets of the chain, without the empty set, as a list; None if there is no chain."""
         cdef Py_ssize_t at = self.steps.size - 1
         if self.parent[at] < 0:
             return None
@@ -639,7 +645,7 @@ cdef class MinimumCache:
 
 @cython.final
 cdef class MinimumBudget:
-    """The minimum budget of a chain, below a known one, in one pass of labels (cache, peak) per lower set.
+    """The minimum budget within which there is a chain, below a known budget, in one pass of labels (cache, peak).
 
     Cost: a relaxation for each label and step, 16 bytes for each label; usually few labels for each of the k sets.
     """
@@ -678,7 +684,7 @@ cdef class MinimumBudget:
             return 1
         n = front.size()
         label = front.data()
-        # A chain must be strictly below the known budget.
+        # Only chains strictly below the known budget are of interest.
         count = self.steps.of(source, self.budget - label[0].cached, INFINITY, &step)
         for i in range(count):
             at = 0
@@ -694,7 +700,7 @@ cdef class MinimumBudget:
                 else:
                     at = self.insert(self.front[step[i].target], extended, at)
                 if extended.peak == label[j].cached + step[i].need:
-                    # Later labels have a larger cache, and no lower peak here.
+                    # Later labels have a larger cache, so their peak after this step is not lower.
                     break
         vector[ChainLabel]().swap(front[0])
         return count * (1 + n // 2) + 1
@@ -702,9 +708,9 @@ cdef class MinimumBudget:
     cdef inline Py_ssize_t insert(
         self, vector[ChainLabel]& front, const ChainLabel& label, Py_ssize_t at
     ) except -1 nogil:
-        """Insert a label with a cache at least as large as those before `at`.
+        """Insert a label unless it is dominated; its cache is at least as large as those before `at`.
 
-        Returns the position from which to insert the next label, whose cache is at least as large.
+        Returns the position from which to insert the next label, if its cache is at least as large as this one's.
         """
         cdef ChainLabel* other = front.data()
         cdef Py_ssize_t n = front.size(), until

@@ -1,5 +1,8 @@
 # distutils: language = c++
-"""Offsets of buffers: greedy rules, an overlap check, and blocks that buffers share."""
+"""Offsets of buffers: greedy placement rules, an overlap check, and blocks that buffers share.
+
+In the greedy rules a buffer is called a block: a rectangle with its bytes as height and its lifetime as width. Time is
+divided into sections at the begins and ends of lifetimes."""
 
 import numpy as np
 
@@ -19,24 +22,25 @@ cdef class _Skyline
 cdef class _UnplacedBlocks
 
 
-# First fit or best fit in a given order, and lowest place first.
+# Greedy placement: first fit or best fit in a given order, and lowest place first.
 
 @cython.final
 cdef class GapFit:
-    """First fit or best fit: put each block, in order, into the lowest or the tightest gap.
+    """First fit or best fit: place each block, in the given order, in the lowest or in the tightest gap.
 
     GapFit(order, begin, end, size, low=, high=, best=): order : int64[n] a permutation of the blocks; begin, end :
-    int64[n] half-open sections; size : int64[n] above 0; low, high : int64[n] the lowest and highest offset of each
-    A block without a gap in its range is placed on top of all others, above its `high`.
+    int64[n] half-open sections; size : int64[n] above 0; low, high : int64[n] lowest and highest valid
+    offset of each block. A block for which no gap is valid is placed above all others, which exceeds its `high`.
     After a MemoryError the object must not be used again.
 
-    Cost: for each block the placed blocks in its sections: O(n^2) time if all overlap; O(n) memory.
+    Cost: placing a block visits the placed blocks in its sections: O(n^2) time if all overlap; O(n) memory.
     """
     cdef const int64_t[:] order, begin, end, size, low, high
     cdef bint best
     cdef Py_ssize_t at
     cdef _PlacedBlocks placed
-    # Earliest begin of this and all later blocks; blocks that end before it are dropped.
+    # For each position in the order, the earliest begin of this and all later blocks. Blocks that end earlier are
+    # dropped.
     cdef vector[int64_t] first
     cdef int64_t[:] offset
 
@@ -52,7 +56,7 @@ cdef class GapFit:
             self.first[at] = min(begin[order[at]], self.first[at + 1])
 
     def run(self, Py_ssize_t blocks):
-        """Place up to `blocks` more; return True if all are placed."""
+        """Place up to `blocks` more blocks; return True if all are placed."""
         cdef int64_t b, offset
         cdef Py_ssize_t until = min(self.at + blocks, self.order.shape[0])
         with nogil:
@@ -66,16 +70,17 @@ cdef class GapFit:
         return self.at == self.order.shape[0]
 
     def offsets(self):
-        """int64[n]; call after all blocks are placed."""
+        """Return the offsets, int64[n]; call this after all blocks have been placed."""
         return np.asarray(self.offset)
 
 
 @cython.final
 cdef class SkylineFit:
-    """Fill the lowest place with the block of minimum rank that fits between its walls.
+    """Place the block of minimum rank that fits in the lowest place of the skyline.
 
     SkylineFit(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending;
-    size : int64[n]; rank : int64[n] a permutation. A place where no block fits is raised to its lower wall.
+    size : int64[n]; rank : int64[n] a permutation. A place is a maximal range of sections where the placed blocks have
+    equal height. A place in which no block fits is raised to the height of its lower neighbour.
     After a MemoryError the object must not be used again.
     Cost: O(log n) time, O(n) in the worst case, for each of about n + sections places; O(n + sections) memory.
     """
@@ -109,18 +114,19 @@ cdef class SkylineFit:
         return self.left == 0
 
     def offsets(self):
-        """int64[n]; call after all blocks are placed."""
+        """Return the offsets, int64[n]; call this after all blocks have been placed."""
         return np.asarray(self.offset)
 
 
-# Overlaps.
+# Overlap check.
 
 def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] offset):
-    """The first two buffers, by step, that share a byte at a step; (-1, -1) if none.
+    """Return the first two buffers, ordered by step, that share a byte at a step; (-1, -1) if there are none.
 
     begin, end : int64[k] half-open steps, size : int64[k] bytes, offset : int64[k]
 
-    Before the first clash live buffers do not overlap, so a new buffer can only clash with its neighbours by offset.
+    Before the first clash no live buffers overlap. So a new buffer can only clash with the live buffers whose offsets
+    are next to its own.
     Cost: O(k log k) time, O(k) memory.
     """
     cdef Py_ssize_t k = begin.shape[0], at, gone = 0
@@ -151,19 +157,20 @@ def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] s
     return -1, -1
 
 
-# Shared blocks: in-place values, free lists, colours.
+# Sharing of blocks: in-place values, free lists, interval colouring.
 
 def written_over(GraphArrays graph not None, const int32_t[:] order, *, const int64_t[:] instance_indptr,
                  const int32_t[:] value, const int64_t[:] end, const unsigned char[:] stored,
                  const int64_t[:] pair_indptr, const int64_t[:] output_value, const int64_t[:] read,
                  const unsigned char[:] demanded):
-    """The instance that each instance overwrites in place; the pairs of a node are tried in order.
+    """Return the instance that each instance overwrites in place; the pairs of a node are tried in order.
 
     order : int32[m], instance_indptr : int64[m + 1], value : int32[instances], end : int64[instances];
-    stored : uint8[instances] instances that are copied to the host and must not be overwritten;
-    pair_indptr : int64[n + 1], output_value, read : int64[pairs] a value that the node computes and one that it reads;
-    demanded : uint8[pairs]
-    Returns (int64[instances] with -1 for none, step, pair): the first demanded pair that is impossible, -1 if none is.
+    stored : uint8[instances] flags of the instances that are copied to the host and must not be overwritten;
+    pair_indptr : int64[n + 1], output_value, read : int64[pairs] for each node, pairs of a value that it computes and a
+    value that it reads; demanded : uint8[pairs] flags of the pairs that must be in place
+    Returns (int64[instances] with -1 for none, step, pair); the last two are the first demanded pair that is impossible
+    and its step, or -1.
     Cost: O(n_values + m + instances + pairs of all runs) time and memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, memory = graph.memory
@@ -174,7 +181,7 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
     cdef bint pinned, possible
     written = np.full(end.shape[0], -1, np.int64)
     cdef int64_t[:] over = written
-    # The instance that serves reads of each value.
+    # For each value, the instance that serves reads at this step.
     cdef int64_t[:] newest = np.full(graph.n_values, -1, np.int64)
     cdef unsigned char[:] overwritten = np.zeros(end.shape[0], np.uint8)
     for step in range(m):
@@ -186,7 +193,7 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
             i = computed + output_value[j] - value_indptr[v]
             under = newest[read[j]]
             pinned = output[output_value[j]] and newest[output_value[j]] < 0
-            # This step is the last read of a value, not an output, and the new value has its size and is used.
+            # In place is possible if this step reads the value last, the value is no output, and the sizes are equal.
             possible = over[i] < 0 and not overwritten[under] and end[under] == step + 1 and not output[read[j]]
             possible = possible and memory[output_value[j]] == memory[read[j]] and not stored[under]
             if demanded[j] and not possible:
@@ -202,12 +209,13 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
 
 def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] over, *,
                   const int64_t[:] begins, const int64_t[:] ends, int64_t match_range):
-    """The block of each buffer, from a list of free blocks sorted by size.
+    """Return the block of each buffer, taken from a list of free blocks sorted by size.
 
     begin, end : int64[k] half-open steps; size : int64[k] bytes; over : int64[k] the overwritten buffer, or -1;
-    begins : int64[k] buffers in the order in which they request blocks; ends : in the order in which they return them;
-    match_range : a block of b bytes serves s bytes if s // match_range <= b <= s * match_range; 0: never
-    Returns (int64[k], int64[blocks] final bytes).
+    begins : int64[k] the buffers in the order in which they request blocks; ends : the buffers in the order in which
+    they return blocks; match_range : a free block of b bytes may serve a request of s bytes if
+    s // match_range <= b <= s * match_range; 0 if blocks are never reused
+    Returns (block int64[k], final bytes int64[blocks]).
     Cost: O(k log k) time, O(k) memory.
     """
     cdef Py_ssize_t k = begin.shape[0], at, gone = 0, n_ends = ends.shape[0]
@@ -256,7 +264,7 @@ def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:]
 
 
 def block_colours(const int64_t[::1] begin, const int64_t[::1] end):
-    """The smallest colour not used by earlier overlapping intervals, for each interval in order.
+    """Colour intervals: each interval, in order, gets the smallest colour that no earlier overlapping interval has.
 
     begin, end : int64[k] half-open
     Returns int64[k].
@@ -266,7 +274,7 @@ def block_colours(const int64_t[::1] begin, const int64_t[::1] end):
     cdef int64_t first, last, c
     colours = np.empty(k, np.int64)
     cdef int64_t[::1] colour = colours
-    # By colour: the last interval in conflict with it.
+    # For each colour, the last interval for which it was found to be in use.
     cdef int64_t[::1] seen = np.full(k + 1, -1, np.int64)
     with nogil:
         for i in range(k):
@@ -281,14 +289,14 @@ def block_colours(const int64_t[::1] begin, const int64_t[::1] end):
     return colours
 
 
-# Placed blocks by offset, in chunks with the sections that they cover.
+# Placed blocks sorted by offset, in chunks. Each chunk knows the range of sections that its blocks cover.
 
 cdef struct _PlacedBlock:
     int64_t offset, top, begin, end
 
 cdef struct _BlockChunk:
     int64_t low         # lower bound on offsets
-    # Sections that its blocks cover; blocks that end before `forgot` have been dropped.
+    # Range of sections that the blocks cover. Blocks that end at or before `forgot` have been dropped.
     int64_t begin, end
     int64_t forgot
     Py_ssize_t row
@@ -301,8 +309,8 @@ cdef enum:
 cdef class _PlacedBlocks:
     """Placed blocks sorted by offset, in chunks of at most max_chunk blocks.
 
-    rows[chunks[i].row] has the blocks of chunk i by offset; those of chunk i + 1 are not lower. Dropped blocks may
-    still count in the sections that a chunk covers.
+    rows[chunks[i].row] contains the blocks of chunk i; no block of chunk i + 1 has a lower offset. After blocks have
+    been dropped, the range of sections of a chunk may be larger than necessary.
     """
     cdef vector[_BlockChunk] chunks
     cdef vector[vector[_PlacedBlock]] rows
@@ -313,9 +321,9 @@ cdef class _PlacedBlocks:
 
     cdef int64_t gap(self, int64_t begin, int64_t end, int64_t size, int64_t low, int64_t high, bint best,
                      int64_t first) except -1 nogil:
-        """Offset, from low to high, of the lowest gap of `size` bytes in these sections, or of the tightest gap.
+        """Return the offset of the lowest gap of `size` bytes in these sections, or of the tightest gap if `best`.
 
-        No later block begins before `first`.
+        The offset is at least `low`, and at most `high` if such a gap exists. No later block begins before `first`.
         """
         cdef int64_t top = low, lowest_gap = -1, tightest = 0
         cdef Py_ssize_t at, i
@@ -340,7 +348,7 @@ cdef class _PlacedBlocks:
         return top if lowest_gap < 0 else lowest_gap
 
     cdef int forget(self, Py_ssize_t at, int64_t first) except -1 nogil:
-        """Drop the blocks of a chunk that end before all later blocks begin."""
+        """Drop the blocks of a chunk that end at or before `first`, when no later block has begun."""
         cdef vector[_PlacedBlock]* row = &self.rows[self.chunks[at].row]
         cdef Py_ssize_t i, kept = 0
         for i in range(<Py_ssize_t>row.size()):
@@ -355,7 +363,7 @@ cdef class _PlacedBlocks:
         cdef Py_ssize_t at = 0, i, high = <Py_ssize_t>self.chunks.size(), middle
         cdef vector[_PlacedBlock]* row
         cdef _BlockChunk* chunk
-        # Bisect for the last chunk that begins at or below it.
+        # Bisect for the last chunk whose lowest offset is not above that of the block.
         while high - at > 1:
             middle = (at + high) // 2
             if self.chunks[middle].low <= place.offset:
@@ -399,7 +407,7 @@ cdef class _PlacedBlocks:
             self.chunks[at].end = max(self.chunks[at].end, row[0][i].end)
 
 
-# The skyline of the placed blocks: parts of equal height.
+# The skyline of the placed blocks, as parts of equal height.
 
 cdef struct _SkylinePart:
     int64_t begin, end, height
@@ -408,9 +416,9 @@ cdef struct _SkylinePart:
 
 @cython.final
 cdef class _Skyline:
-    """Parts that cover each section once and know their neighbours; all of them are queued."""
+    """The parts of the skyline, which cover each section once, as a linked list and in a queue by height."""
     cdef vector[_SkylinePart] parts
-    # (-height, -part), including removed parts.
+    # Entries (-height, -part); removed parts stay in the queue.
     cdef priority_queue[pair[int64_t, Py_ssize_t]] queue
     cdef vector[unsigned char] gone
 
@@ -430,7 +438,7 @@ cdef class _Skyline:
         return at
 
     cdef Py_ssize_t lowest(self) except -1 nogil:
-        """The lowest part, merged with neighbours of equal height."""
+        """Return the lowest part, merged with neighbours of equal height."""
         cdef Py_ssize_t at
         while self.gone[-self.queue.top().second]:
             self.queue.pop()
@@ -450,7 +458,7 @@ cdef class _Skyline:
                               self.parts[at].before, self.parts[after].after))
 
     cdef int lift(self, Py_ssize_t at) except -1 nogil:
-        """Raise a part to its lower wall."""
+        """Raise a part to the height of its lower neighbour."""
         cdef _SkylinePart part = self.parts[at]
         cdef int64_t height = -1
         if part.before >= 0:
@@ -463,7 +471,7 @@ cdef class _Skyline:
         return 0
 
     cdef int64_t put(self, Py_ssize_t at, int64_t begin, int64_t end, int64_t size) except -1 nogil:
-        """Place a block on a part; the rest to its left and right become parts. Return the offset of the block."""
+        """Place a block on a part, split off the sections to its left and right, and return the offset of the block."""
         cdef _SkylinePart part = self.parts[at]
         cdef Py_ssize_t left = part.before, middle
         self.gone[at] = True
@@ -479,9 +487,10 @@ cdef class _Skyline:
 
 @cython.final
 cdef class _UnplacedBlocks:
-    """Segment tree over the blocks by begin: minimum rank and minimum end of the unplaced blocks of each range.
+    """Segment tree over the blocks, sorted by begin: minimum rank and minimum end of the unplaced blocks in each range.
 
-    The children of node i are 2 i and 2 i + 1, block b is the leaf leaves + b; placed blocks have INT64_MAX.
+    The children of tree node i are 2 i and 2 i + 1. Block b is the leaf `leaves` + b; both minima of a placed block are
+    INT64_MAX.
     """
     cdef const int64_t[:] begin, end
     cdef Py_ssize_t leaves
@@ -507,7 +516,7 @@ cdef class _UnplacedBlocks:
         self.min_end[at] = min(self.min_end[2 * at], self.min_end[2 * at + 1])
 
     cdef Py_ssize_t first_at(self, int64_t section) noexcept nogil:
-        """The first block that begins at this section or later."""
+        """Return the first block that begins at this section or later."""
         cdef Py_ssize_t low = 0, high = self.begin.shape[0], middle
         while low < high:
             middle = (low + high) // 2
@@ -518,11 +527,11 @@ cdef class _UnplacedBlocks:
         return low
 
     cdef Py_ssize_t take(self, int64_t begin, int64_t end) except -2 nogil:
-        """Remove and return the block of minimum rank within these sections, or -1."""
+        """Remove and return the block of minimum rank that lies within these sections, or -1."""
         cdef Py_ssize_t low = self.leaves + self.first_at(begin), high = self.leaves + self.first_at(end)
         cdef Py_ssize_t chosen = -1, at
         self.stack.clear()
-        # The nodes that cover this range.
+        # Collect the tree nodes that together cover the blocks beginning in these sections.
         while low < high:
             if low & 1:
                 self.stack.push_back(low)

@@ -1,5 +1,9 @@
 # distutils: language = c++
-"""Exact search for a canonical placement within a capacity."""
+"""Exact search for offsets of blocks within a capacity.
+
+Time is divided into sections, and a block covers a range of sections. The floor of a section is the height below which
+no unplaced block fits in it. If any placement exists, there is one in which every block lies on the bottom, on another
+block or at its lowest offset. Only such placements are searched."""
 
 import numpy as np
 
@@ -13,15 +17,15 @@ cdef class _PackingState
 cdef class _FailedStates
 
 cdef struct _SearchFrame:
-    Py_ssize_t lo, hi     # sections to fill
+    Py_ssize_t lo, hi     # sections of the part
     # The frame whose choice created this part, -1 for the initial parts.
     Py_ssize_t parent
-    Py_ssize_t section    # where the choice is
-    # Range of sections between the walls with the same floor.
+    Py_ssize_t section    # section of the choice
+    # Range of adjacent sections with the same floor that contains `section`.
     Py_ssize_t first, last
-    # The floor if no block lies on it, -1 if impossible.
+    # Next height to which the floor rises if no block lies on it, -1 if this is impossible.
     int64_t above
-    Py_ssize_t begin, end, cursor  # range of its choices
+    Py_ssize_t begin, end, cursor  # range and next choice
     int64_t placed        # block, or -1
     Py_ssize_t trail, waiting      # lengths before the choice
     uint64_t key, check
@@ -32,16 +36,18 @@ cdef struct _SectionRange:
 
 @cython.final
 cdef class PackingSearch:
-    """PackingSearch(begin, end, size, low=, high=, sections=, bits=): begin, end, size : int64[n] blocks over sections.
+    """PackingSearch(begin, end, size, low=, high=, sections=, bits=): depth-first search for a placement.
 
-    low, high : int64[n] are the lowest and highest offset of each block, equal for a fixed offset.
-    A choice is which block lies on the floor of a section that is lower than its neighbours; if none does, the floor
-    rises to the next possible height. Parts without a common block are filled one after another; if one fails, so does
-    the choice that created it. Failed parts are stored, up to 2^bits of them.
+    begin, end : int64[n] range of sections of each block; size : int64[n] bytes; low, high : int64[n] lowest and
+    highest valid offset of each block, equal for a fixed offset.
+    Each choice concerns a section in a range whose floor is lower than on both sides: which block lies on its floor? If
+    no block does, the floor rises to the next possible height. Ranges of sections that no unplaced block
+    connects are separate parts, which are filled one after another. If a part fails, the choice that created it fails.
+    Up to 2^bits failed parts are stored.
     After a MemoryError the object must not be used again.
 
     Cost: exponential time in the worst case, so limit the work of `run`; O(n + sections) memory for each open choice,
-    and 16 bytes for each of 2^bits failed parts. Try greedy rules first.
+    and 16 bytes for each of the 2^bits entries. Try greedy rules first.
     """
     cdef _PackingState state
     cdef _FailedStates failed
@@ -64,15 +70,16 @@ cdef class PackingSearch:
         return self.state.work
 
     def aim(self, int64_t capacity):
-        """Set the capacity. If it decreases, failed states stay valid."""
+        """Set the capacity. Stored failures stay valid unless it increases."""
         if capacity > self.state.capacity:
             self.failed.clear()
         self.state.capacity = capacity
 
     def restart(self, const int64_t[:] rank, bint lowest):
-        """Restart with blocks of small rank first; failed states are kept.
+        """Restart the search; blocks of small rank are tried first. Stored failures are kept.
 
-        `lowest`: branch at the lowest floor with the least room; otherwise at the section with the fewest choices.
+        lowest : if True, the next choice is at the section with the lowest floor, ties by the least room above it;
+        otherwise at the section with the fewest choices
         """
         cdef Py_ssize_t b
         while not self.frames.empty():
@@ -89,7 +96,7 @@ cdef class PackingSearch:
             self.split(0, self.state.sections, -1)
 
     def run(self, int64_t work):
-        """Search for `work` more units.
+        """Continue the search for about `work` units.
 
         Returns 1 if all blocks are placed, -1 if that is impossible, 0 if undecided.
         """
@@ -100,11 +107,11 @@ cdef class PackingSearch:
         return self.verdict
 
     def offsets(self):
-        """int64[n]; call after all blocks are placed."""
+        """Return the offsets, int64[n]; call this after all blocks have been placed."""
         return np.array(self.state.offset, np.int64)
 
     cdef int step(self) except -1 nogil:
-        """Open the next part; if it fails, backtrack to the next remaining choice."""
+        """Open the next part and make its first choice; if that fails, backtrack to a remaining choice."""
         cdef _SectionRange part
         cdef Py_ssize_t at
         if self.waiting.empty():
@@ -124,7 +131,7 @@ cdef class PackingSearch:
         return 0
 
     cdef bint open(self, _SectionRange part) except -1 nogil:
-        """Open a frame for a part; False if it is known to fail."""
+        """Open a frame for a part and collect its choices; return False if the part is stored as failed."""
         cdef _SearchFrame frame
         cdef Py_ssize_t i, j
         cdef int64_t b
@@ -157,7 +164,7 @@ cdef class PackingSearch:
         return 0 if self.frames.empty() else self.frames.back().end
 
     cdef bint next(self, Py_ssize_t at) except -1 nogil:
-        """Undo later frames, then make the next choice that does not fail at once; False if none is left."""
+        """Undo all later frames, and make the next choice that does not fail at once; return False if there is none."""
         cdef _SearchFrame* frame = &self.frames[at]
         cdef bint fits
         cdef int64_t b
@@ -188,9 +195,10 @@ cdef class PackingSearch:
         return False
 
     cdef bint bar(self, _SearchFrame* frame, Py_ssize_t tried) except -1 nogil:
-        """Require blocks that fill the gap between the walls, and failed on the floor, to lie above a crossing block.
+        """Raise the blocks that cover exactly the range of the choice and have failed on its floor.
 
-        Otherwise such a block could be swapped with the blocks below it, unless one of these must not rise.
+        Such a block must lie above some block that extends beyond the range or must not rise. Otherwise it could be
+        swapped with the blocks below it, and would lie on the floor.
         """
         cdef Py_ssize_t i
         cdef int64_t b
@@ -202,7 +210,7 @@ cdef class PackingSearch:
         return self.state.propagate(fits)
 
     cdef bint repeats(self, _SearchFrame* frame, int64_t b) noexcept nogil:
-        """True if an identical block was already tried."""
+        """Return True if an identical block has been tried in this frame."""
         cdef Py_ssize_t i
         cdef int64_t other
         for i in range(frame.begin, frame.cursor - 1):
@@ -213,7 +221,7 @@ cdef class PackingSearch:
         return False
 
     cdef int undo(self, Py_ssize_t at) except -1 nogil:
-        """Undo the choice of a frame; later frames have been undone."""
+        """Undo the choice of a frame; all later frames must have been undone."""
         cdef _SearchFrame* frame = &self.frames[at]
         if frame.placed >= 0:
             self.state.unplace(frame.placed)
@@ -223,7 +231,7 @@ cdef class PackingSearch:
         return 0
 
     cdef int split(self, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t parent) except -1 nogil:
-        """Split the rest of a part into parts without a common block; the shortest is filled first."""
+        """Split the rest of a part into parts that no unplaced block connects; the shortest part is filled first."""
         cdef Py_ssize_t s, first = -1, mark = <Py_ssize_t>self.waiting.size(), i
         for s in range(lo, hi + 1):
             if first >= 0 and (s == hi or self.state.cross[s] == 0):
@@ -239,43 +247,43 @@ cdef class PackingSearch:
         return 0
 
 
-# Placed blocks, the floor above them, and lower bounds on the offsets of the others.
+# The state of the search: placed blocks, floors, and lower bounds on the offsets of unplaced blocks.
 
 cdef struct _OldValue:
-    # An entry of `low` or `floor`, which are never reallocated.
+    # Address of an entry of `low` or `floor`. These vectors are never reallocated.
     int64_t* where
     int64_t value
 
 
 cdef enum:
-    # Maximum blocks in a section for all checks; above it, only the floor and the sum are checked.
+    # In a section with more unplaced blocks, only their sum is checked against the capacity, to save time.
     max_checked = 128
 
 
 @cython.final
 cdef class _PackingState:
-    """The placed blocks with their offsets, and lower bounds `low` on the offsets of the others.
+    """The placed blocks with their offsets, and lower bounds `low` on the offsets of the unplaced blocks.
 
     rows[s][:count[s]] are the unplaced blocks of section s, over which `left` and `cross` are sums. The placed blocks
-    follow, last placed first, so that undoing restores their order. No unplaced block lies below its `low`, and none in
-    section s below floor[s]. The trail records previous entries of `low` and `floor`.
+    follow, the one placed last first, so that undoing is incrementing `count`. No unplaced block lies below its `low`,
+    and no unplaced block of section s below floor[s]. The trail records previous entries of `low` and `floor`.
     """
     cdef Py_ssize_t n, sections
     cdef int64_t capacity, work
     cdef vector[int64_t] begin, end, size, low, high, offset
-    cdef bint bounded                  # a block has `high`
-    # By section: height below which no block fits, bytes not yet placed.
+    cdef bint bounded                  # some block has `high`
+    # For each section: its floor, and the bytes of its unplaced blocks.
     cdef vector[int64_t] floor, left
-    # By section: unplaced blocks; those of them that are also in the previous section.
+    # For each section: number of unplaced blocks, and how many of them also cover the previous section.
     cdef vector[Py_ssize_t] count, cross
-    # By section: blocks, unplaced ones first.
+    # For each section, its blocks, the unplaced ones first.
     cdef vector[vector[int64_t]] rows
-    # Hashes: of each block, and by section of all unplaced blocks that begin in it.
+    # Hash of each block, and for each section the hash of the set of unplaced blocks that begin in it.
     cdef vector[uint64_t] name, names
     cdef vector[_OldValue] trail
     cdef vector[Py_ssize_t] stale      # sections whose floor may rise
     cdef vector[unsigned char] is_stale
-    # Blocks of a section that cannot be the lowest in it.
+    # Scratch for `tighten`: the unplaced blocks of a section that cannot be the lowest unplaced block.
     cdef vector[int64_t] late
 
     cdef int load(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] low,
@@ -307,7 +315,7 @@ cdef class _PackingState:
         return 0
 
     cdef bint may_fit(self) noexcept nogil:
-        """True if no section exceeds the capacity, and each block has an offset within it."""
+        """Return True if the bytes of each section fit within the capacity, and each block has a valid offset."""
         cdef Py_ssize_t s, b
         for b in range(self.n):
             if self.low[b] > self.high[b] or self.low[b] + self.size[b] > self.capacity:
@@ -328,7 +336,7 @@ cdef class _PackingState:
             self.trail.pop_back()
 
     cdef bint place(self, int64_t b) except -1 nogil:
-        """Place a block as low as possible; False if the other blocks then cannot fit."""
+        """Place a block at its lowest offset; return False if the other blocks cannot fit then."""
         cdef int64_t top = self.low[b] + self.size[b]
         cdef Py_ssize_t s, i
         cdef vector[int64_t]* row
@@ -354,17 +362,17 @@ cdef class _PackingState:
         self.offset[b] = -1
         self.names[self.begin[b]] ^= self.name[b]
         for s in range(self.begin[b], self.end[b]):
-            # It is right after the unplaced ones.
+            # The block is the first one after the unplaced blocks.
             self.count[s] += 1
             self.left[s] += self.size[b]
             self.cross[s] += s > self.begin[b]
 
     cdef bint lift(self, Py_ssize_t s, int64_t height) except -1 nogil:
-        """Raise the floor of a section, in which no unplaced block can lie below the new height."""
+        """Raise the floor of a section and propagate; return False if the unplaced blocks then cannot fit."""
         return self.propagate(self.raise_section(s, height))
 
     cdef bint raise_section(self, Py_ssize_t s, int64_t height) except -1 nogil:
-        """Raise the floor of a section, and its unplaced blocks."""
+        """Raise the floor of a section and the lower bounds of its unplaced blocks; return False if they cannot fit."""
         cdef Py_ssize_t i
         if self.count[s] == 0:
             return True
@@ -398,7 +406,7 @@ cdef class _PackingState:
         return 0
 
     cdef bint propagate(self, bint fits) except -1 nogil:
-        """Propagate the marked sections; False if a section no longer fits."""
+        """Tighten marked sections until nothing changes; return `fits`, or False if a section cannot be filled."""
         cdef Py_ssize_t s
         while not self.stale.empty():
             s = self.stale.back()
@@ -408,9 +416,10 @@ cdef class _PackingState:
         return fits
 
     cdef bint tighten(self, Py_ssize_t s) except -1 nogil:
-        """Raise a floor to its lowest unplaced block, and blocks that cannot be the lowest above another block.
+        """Raise the floor and the lower bounds of a section; return False if its unplaced blocks cannot be stacked.
 
-        False if the unplaced blocks then cannot be stacked within the capacity.
+        The floor rises to the lowest `low` of the unplaced blocks. A block that cannot be the lowest unplaced block
+        rises to the lowest top of a block that can.
         """
         cdef Py_ssize_t i
         cdef int64_t b, lowest = self.low[self.rows[s][0]], highest, top = self.capacity
@@ -419,7 +428,7 @@ cdef class _PackingState:
         self.work += 2 * self.count[s]
         if lowest > self.floor[s]:
             self.set(&self.floor[s], lowest)
-        # The lowest block is not higher than this.
+        # All unplaced blocks must fit above the lowest one, so its offset is at most this.
         highest = self.capacity - self.left[s]
         if lowest > highest or self.count[s] > max_checked:
             return lowest <= highest
@@ -436,7 +445,7 @@ cdef class _PackingState:
         return self.stacks()
 
     cdef bint stacks(self) noexcept nogil:
-        """True if the blocks in `late` can be stacked within the capacity, each at its `low` or above."""
+        """Return True if the blocks in `late` can be stacked below the capacity, each at or above its `low`."""
         cdef Py_ssize_t i, j, n = <Py_ssize_t>self.late.size()
         cdef int64_t b, top = self.capacity
         for i in range(1, n):
@@ -447,7 +456,7 @@ cdef class _PackingState:
                 j -= 1
             self.work += i - j
             self.late[j] = b
-        # From the top down.
+        # Stack from the capacity downwards, the block with the largest `low` on top.
         for i in range(n):
             top -= self.size[self.late[i]]
             if top < self.low[self.late[i]]:
@@ -455,7 +464,10 @@ cdef class _PackingState:
         return True
 
     cdef Py_ssize_t pick(self, Py_ssize_t lo, Py_ssize_t hi, bint lowest) noexcept nogil:
-        """The section of the next choice, between higher walls, with the fewest choices or the least room."""
+        """Return the section of the next choice, in a range with higher floors on both sides.
+
+        It has the fewest choices, or the lowest floor if `lowest`. Ties go to the least room.
+        """
         cdef Py_ssize_t s, first = lo, best = -1, i
         cdef int64_t fewest = 0, n_choices = 0, height, bottom = self.capacity, room, min_room = 0
         cdef bint between
@@ -480,7 +492,7 @@ cdef class _PackingState:
         return best
 
     cdef int64_t candidates(self, Py_ssize_t s) noexcept nogil:
-        """Number of blocks that can lie on the floor of a section."""
+        """Return the number of blocks that can lie on the floor of a section."""
         cdef int64_t n_choices = 0
         cdef Py_ssize_t i
         self.work += self.count[s]
@@ -489,7 +501,7 @@ cdef class _PackingState:
         return n_choices
 
     cdef Py_ssize_t level(self, Py_ssize_t s, Py_ssize_t lo) noexcept nogil:
-        """The first of the adjacent sections with the same floor."""
+        """Return the first of the adjacent sections with the same floor as s."""
         cdef int64_t height = self.floor[s]
         while s > lo and self.floor[s - 1] == height:
             s -= 1
@@ -502,11 +514,11 @@ cdef class _PackingState:
         return s
 
     cdef int64_t over_walls(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """The lowest possible top of a block that crosses a wall of these sections, or has a highest offset."""
+        """Return the lowest possible top of a block that extends beyond this range of sections or has a `high`."""
         cdef int64_t lowest = self.capacity + 1, b
         cdef Py_ssize_t s = first, i, stride = 1
         if not self.bounded and last - first > 2:
-            # Blocks that cross a wall are in the first or the last section.
+            # A block that extends beyond the range covers its first or its last section.
             stride = last - 1 - first
         while s < last:
             self.work += self.count[s]
@@ -518,7 +530,7 @@ cdef class _PackingState:
         return lowest
 
     cdef int64_t next_floor(self, Py_ssize_t s, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
-        """The next possible offset in a section if no block lies on its floor; -1 if too high."""
+        """Return the next height at which a block of the section can lie if none lies on its floor; -1 if too high."""
         cdef int64_t height = self.floor[s], highest = self.capacity - self.left[s], lowest = highest + 1, b
         cdef Py_ssize_t at, i, first = s
         if height >= highest:
@@ -530,7 +542,7 @@ cdef class _PackingState:
         while first > lo and self.floor[first - 1] == height:
             first -= 1
         at = first
-        # It may lie on a block of a neighbouring section.
+        # A block of this section may lie on a block of a neighbouring section.
         while at < hi and self.floor[at] == height:
             for i in range(self.count[at]):
                 b = self.rows[at][i]
@@ -541,7 +553,7 @@ cdef class _PackingState:
         return lowest if lowest <= highest else -1
 
     cdef void keys(self, Py_ssize_t lo, Py_ssize_t hi, uint64_t* key, uint64_t* check) noexcept nogil:
-        """Hash the floor and the unplaced blocks of a part, which determine whether it can be filled, to two words."""
+        """Hash a part to two words: its floors and unplaced blocks, which determine whether it can be filled."""
         cdef Py_ssize_t s
         cdef uint64_t word, first = 0, second = 0
         for s in range(lo, hi):
@@ -552,7 +564,7 @@ cdef class _PackingState:
         key[0], check[0] = random_word(first), second | 1
 
 
-# States known to fail, as two 64-bit hashes; newer states may replace older ones.
+# Parts that failed, as two 64-bit hashes each. A newer entry may replace an older one.
 
 @cython.final
 cdef class _FailedStates:

@@ -1,4 +1,4 @@
-"""Passes over an order: remove useless runs, keep values live, move runs later."""
+"""Passes over an order: remove useless runs, keep values live instead of recomputing them, move runs later."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 def dead_runs(GraphArrays graph not None, Int32s order, Flags fixed):
     """Remove the runs of an order that serve neither a reader nor an output.
 
-    order : int32[m], fixed : uint8[n] nodes whose first run stays if a later one does
+    order : int32[m], fixed : uint8[n] flags of the nodes whose first run stays if a later run of the node stays
     Returns int32[<= m].
     Cost: O(n + m + reads and values of all runs) time, O(n_values + m) memory.
     """
@@ -50,7 +50,7 @@ def dead_runs(GraphArrays graph not None, Int32s order, Flags fixed):
 
 
 def run_prices(GraphArrays graph not None, Int32s order):
-    """The compute of each run, including that of the runs that serve only it.
+    """Return the price of each run: its compute, plus the compute of the runs that serve only it.
 
     order : int32[m]
     Returns int64[m].
@@ -64,8 +64,8 @@ def run_prices(GraphArrays graph not None, Int32s order):
     cdef int v, u
     price = np.empty(m, np.int64)
     cdef int64_t[::1] out = price
-    cdef int[::1] newest = np.full(n, -1, np.int32)         # last run by node
-    # The step that reads a run; -2 if there are several, or it is unknown.
+    cdef int[::1] newest = np.full(n, -1, np.int32)         # last run of each node
+    # The only step that reads a run: -1 if no step does, -2 if several do or may.
     cdef int[::1] only = np.full(m, -1, np.int32)
     with nogil:
         for step in range(m):
@@ -73,7 +73,7 @@ def run_prices(GraphArrays graph not None, Int32s order):
             for j in range(read_indptr[v], read_indptr[v + 1]):
                 x = read_indices[j]
                 if output[x]:
-                    # The first run of an output serves other steps too.
+                    # The first run of an output also serves the user, not only this step.
                     continue
                 run = newest[graph.producer[x]]
                 if only[run] == -1:
@@ -94,12 +94,13 @@ def run_prices(GraphArrays graph not None, Int32s order):
 
 
 def replay_order(GraphArrays graph not None, Int32s order, Int64s price, Flags fixed, int64_t limit):
-    """Remove runs of an order whose values can stay live within a limit.
+    """Remove the runs of an order whose values can stay live within a limit.
 
-    order : int32[m], price : int64[m] of each run, fixed : uint8[n] nodes that keep their runs, limit : bytes
+    order : int32[m]; price : int64[m] of each run; fixed : uint8[n] flags of nodes that keep all runs; limit : bytes
     Returns int32[<= m].
-    Cost: O(n + m + reads and values of all runs) time while there is room; each freed value costs a read of every
-    64th candidate, and of all in about 64. O(n_values + m + reads of all runs) memory.
+    Cost: O(n + m + reads and values of all runs) time while memory is left. Freeing the values of a node
+    visits the bound of each block of 64 candidates, and the candidates of about one block. O(n_values + m + reads of
+    all runs) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr, memory = graph.memory
     cdef Int32s read_indices = graph.read_indices, producer = graph.producer
@@ -142,13 +143,14 @@ def replay_order(GraphArrays graph not None, Int32s order, Int64s price, Flags f
 
 
 def sink_order(GraphArrays graph not None, Int32s order, Int64s between, int64_t peak):
-    """Move runs later, towards their first readers, while their values outweigh the reads that stay live for them.
+    """Move runs later, towards their first readers, if this does not increase live bytes.
 
-    Live bytes between steps never increase, and no moved run exceeds the peak, so the peak never rises.
+    A run may pass a step if its values take at least as many bytes as the inputs that only this run keeps live there.
+    So live bytes between steps never increase. No moved run exceeds the peak, so the peak never rises.
 
-    order : int32[m], between : int64[m + 1] bytes live just before each step, and after the last, peak : bytes
+    order : int32[m]; between : int64[m + 1] bytes live just before each step, and after the last; peak : bytes
     Returns int32[m].
-    Cost: O(n + m log m + reads and values of all runs) time, since a run examines its reads once for each position at
+    Cost: O(n + m log m + reads and values of all runs) time, since a run examines its inputs once for each position at
     which one of them dies; O(n_values + m) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, memory = graph.memory
@@ -169,7 +171,7 @@ def sink_order(GraphArrays graph not None, Int32s order, Int64s between, int64_t
             first[order[step]] = <int>step
         for step in range(m - 1, -1, -1):
             v = order[step]
-            # lasting: bytes read later, or of outputs; passing: bytes of this step alone.
+            # lasting: bytes of values that are read later or are outputs. passing: bytes of the other values.
             lasting = passing = extended = 0
             bound = moved.next_run[v]
             for x in range(value_indptr[v], value_indptr[v + 1]):
@@ -199,19 +201,19 @@ def sink_order(GraphArrays graph not None, Int32s order, Int64s between, int64_t
 cdef enum:
     BLOCK = 64
 
-# States of values during a replay.
+# The state of a value during a replay.
 cdef enum ValueState:
     gone = 0
-    # Read before its node runs next.
+    # Live; read before its node runs next.
     required
-    # Read only after the next run of its node, which would then be unnecessary.
+    # Live; read only after the next run of its node, which becomes unnecessary if the value stays live.
     spare
     pinned              # an output
 
 
 @cython.final
 cdef class _Replay:
-    """Replay of an order within a limit; values that would be recomputed stay live while there is room."""
+    """Replay of an order within a limit, in which values stay live instead of being recomputed while memory is left."""
 
     cdef Int32s order
     cdef Int64s value_indptr
@@ -221,27 +223,30 @@ cdef class _Replay:
     cdef Int64s memory
     cdef Int64s price
     cdef Flags fixed
-    cdef int[::1] next_run          # by step; m if never
-    cdef int[::1] next_read         # by read: the following one
-    cdef int[::1] coming_run        # by node
-    cdef int[::1] coming_read       # by value
-    cdef unsigned char[::1] state   # by value
-    # Nodes whose next run is required in any case.
+    # Step at which the node of each step runs next; step of the next read of the value of each read. m for never.
+    cdef int[::1] next_run
+    cdef int[::1] next_read
+    # Next run of each node and next read of each value, after the current step.
+    cdef int[::1] coming_run
+    cdef int[::1] coming_read
+    cdef unsigned char[::1] state   # indexed by value
+    # Flags of the nodes whose next run is required in any case, since a value is missing.
     cdef unsigned char[::1] broken
     cdef int64_t live
     cdef Py_ssize_t now             # current step
-    # Nodes with spare bytes, in blocks. Scores only decrease, so an old best score of a block is an upper bound.
+    # List of the nodes with spare values, in blocks. The score of a node only decreases with time, so the best score of
+    # a block at an earlier step is an upper bound for it.
     cdef int n_spare
     cdef int[::1] node
     cdef int64_t[::1] bytes
     cdef double[::1] weight
     cdef double[::1] due
     cdef double[::1] bound
-    # By node: its position among them, or -1.
+    # For each node, its position in this list, or -1.
     cdef int[::1] place
 
     cdef void look_ahead(self) noexcept nogil:
-        """Compute when nodes run next and values are read next."""
+        """Compute next_run and next_read, and the first run and the first read for coming_run and coming_read."""
         cdef Py_ssize_t step, m = self.order.shape[0], at = self.next_read.shape[0]
         cdef int64_t j
         cdef int v, x
@@ -256,7 +261,7 @@ cdef class _Replay:
                 self.coming_read[x] = <int>step
 
     cdef bint needless(self, int v, int until) noexcept nogil:
-        """True if all values of a node that are read before step `until`, its next run, are live."""
+        """Return True if a node need not run: all its values that are read before its next run, `until`, are live."""
         cdef int64_t x
         if self.fixed[v]:
             return False
@@ -266,7 +271,7 @@ cdef class _Replay:
         return True
 
     cdef void put_in(self, int v, int64_t size) noexcept nogil:
-        """Add bytes of a value to those that freeing a node would release."""
+        """Add `size` bytes of a value that becomes spare to the spare bytes of node v."""
         cdef int at = self.place[v], due = self.coming_run[v]
         if size == 0:
             return
@@ -292,7 +297,7 @@ cdef class _Replay:
         self.n_spare = last
 
     cdef void look_through(self, int block, double* best_score, int* v) noexcept nogil:
-        """Recompute the bound of a block, and update the best node."""
+        """Recompute the bound of a block, and update the node with the best score."""
         cdef double score, best = -1.0
         cdef int i
         for i in range(block * BLOCK, min((block + 1) * BLOCK, self.n_spare)):
@@ -304,7 +309,7 @@ cdef class _Replay:
         self.bound[block] = best
 
     cdef int worst(self) noexcept nogil:
-        """The node that releases the most bytes for the longest time at its price; ties go to the smallest id."""
+        """Return the node with the best score: bytes * time to its next run / price. Ties go to the smallest id."""
         cdef double best_score = -1.0
         cdef int block, first = 0, v = -1, n_blocks = (self.n_spare + BLOCK - 1) // BLOCK
         for block in range(1, n_blocks):
@@ -317,7 +322,7 @@ cdef class _Replay:
         return v
 
     cdef void give_up(self, int v) noexcept nogil:
-        """Free the spare values of a node."""
+        """Free the spare values of a node, so that its next run is required."""
         cdef int64_t x
         self.live -= self.bytes[self.place[v]]
         self.take_out(v)
@@ -327,7 +332,7 @@ cdef class _Replay:
                 self.state[x] = gone
 
     cdef void classify(self, int64_t x, int v) noexcept nogil:
-        """Classify a value of a node after a step that computed it, read it, or skipped its run."""
+        """Set the state of a value of node v after a step that computed it, read it, or would have read it."""
         cdef int read = self.coming_read[x], run = self.coming_run[v]
         cdef int never = <int>self.order.shape[0]
         if self.state[x] == pinned:
@@ -342,7 +347,7 @@ cdef class _Replay:
             self.live -= self.memory[x]
 
     cdef void stay(self, int v) noexcept nogil:
-        """Make the spare values of a node required again; if values are missing, its next run is needed."""
+        """Skip a run: the spare values of its node become required; a missing value makes the next run required."""
         cdef int64_t x
         cdef int run = self.coming_run[v], after
         after = self.next_run[run] if run < self.order.shape[0] else run
@@ -355,7 +360,7 @@ cdef class _Replay:
                 self.broken[v] = True
 
     cdef void run(self, int v, int64_t size, int64_t limit) noexcept nogil:
-        """Run a node that needs `size` bytes for values and workspace, after freeing spare values."""
+        """Run a node that needs `size` bytes for values and workspace; free spare values first if it does not fit."""
         cdef int64_t x
         while self.live + size > limit and self.n_spare:
             self.give_up(self.worst())
@@ -372,20 +377,20 @@ cdef class _Replay:
 
 @cython.final
 cdef class _Sinking:
-    """New positions of runs, from the last to the first: a run moved to step t is just before it."""
+    """New positions of runs, determined from the last run to the first. A run moved to step t is just before step t."""
 
     cdef Int64s read_indptr
     cdef Int32s read_indices
     cdef Int32s producer
     cdef Flags output
     cdef Int64s memory
-    cdef int[::1] next_run          # by node
-    # By value, of its current instance: first and last read at the new positions; m and -1 if unread.
+    cdef int[::1] next_run          # indexed by node
+    # For each value: new positions of the first and last read of its current instance, or m and -1 without reads.
     cdef int[::1] first_read
     cdef int[::1] last_read
 
     cdef int latest(self, int v, int bound) noexcept nogil:
-        """The last step, at most `bound`, before which no node that v reads runs again."""
+        """Return the last step, at most `bound`, up to which no node that v reads runs again."""
         cdef int64_t j
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
@@ -395,7 +400,7 @@ cdef class _Sinking:
         return bound
 
     cdef int64_t live_for(self, int v, int step, int* until) noexcept nogil:
-        """Bytes that only this node still reads after a step, and the step until which they do not grow."""
+        """Return the bytes of inputs that only this run keeps live after `step`; lower `until` to where they grow."""
         cdef int64_t j, size = 0
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):

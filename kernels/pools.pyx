@@ -1,5 +1,8 @@
 # distutils: language = c++
-"""Caching allocators of GPUs on a trace: best fit, split, merge, and a new segment if nothing fits."""
+"""Simulation of the caching allocators of GPUs on a trace of requests and frees.
+
+A request gets the smallest free chunk that fits, which may be split. If none fits, a new segment is allocated from the
+device. A freed chunk is merged with its free neighbours."""
 
 import numpy as np
 
@@ -29,11 +32,12 @@ cdef enum _Rule:
 
 cdef class _SegmentPool
 
-# The event at which free segments are returned to the device.
+# The event that returns all free segments to the device.
 RELEASE_ALL = INT64_MIN
 
-# Rules for ties between equal sizes: by the time of the free, by address, at random; or by address where the segments
-# are in order of allocation, in reverse order, or shuffled.
+# Rules for ties between free chunks of equal size. FIRST, LAST: the chunk freed first or last. LOWEST, HIGHEST: by
+# address, if segments have ascending addresses. RANDOM: at random. RISING, FALLING, SHUFFLED: the lowest address,
+# if the addresses of segments are in order of allocation, in reverse order, or shuffled.
 FIRST, LAST, LOWEST, HIGHEST, RANDOM, RISING, FALLING, SHUFFLED = \
     first, last, lowest, highest, random, rising, falling, shuffled
 
@@ -41,17 +45,20 @@ FIRST, LAST, LOWEST, HIGHEST, RANDOM, RISING, FALLING, SHUFFLED = \
 def run_pool(const int64_t[:] event, *, const int64_t[:] size, const int64_t[:] segment, const int64_t[:] arena,
              const int64_t[:] rest, const int64_t[:] max_size, const int64_t[:] address, int rule, uint64_t seed,
              int64_t limit, bint fail_first, int64_t oversize):
-    """Run an allocator over requests and frees.
+    """Run an allocator over a trace of requests and frees.
 
-    event : int64[e] buffer b requests memory, ~b frees it, or RELEASE_ALL; size : int64[k] bytes of a chunk, 0
-    for none; segment : int64[k] bytes of a new segment if nothing fits; arena : int64[k] chunks of other arenas are
-    never used; rest : int64[k] minimum remainder that is split off; max_size : int64[k] of a chunk; address : int64[k]
-    from the real allocator, or int64[0]; rule : one of the above; limit : bytes of all segments;
-    fail_first : a request above the limit fails before anything is released; oversize : chunks of at least this size
-    are released first at the limit, INT64_MAX for none
-    Returns (used int64[e], total int64[e], tied uint8[e] True if the result depends on the rule, segment int64[k] and
-    offset int64[k] of each buffer, -1 for none, the buffer whose real address contradicts these rules, or -1).
-    Cost: O(log of the number of free chunks) time for each event, and all free segments at the limit; O(e + k) memory.
+    event : int64[e] b requests memory for buffer b, ~b frees it, or RELEASE_ALL. For each buffer, int64[k]: size :
+    bytes of its chunk, 0 for none; segment : bytes of the new segment if no chunk fits; arena : only chunks of this
+    arena are used; rest : minimum remainder that is split off; max_size : maximum size of a chunk to be used;
+    address : address in the real allocator, or int64[0] if these are not replayed.
+    rule : one of the above; limit : maximum bytes of all segments; fail_first : if True, a segment larger than the
+    limit fails before anything is released; oversize : at the limit, free segments of at least this size are released
+    first, INT64_MAX for none
+    Returns (used int64[e], total int64[e], tied uint8[e], segment int64[k], offset int64[k], diverged). `tied` is True
+    for events at which the rule made a difference. Segment and offset are -1 for a buffer without a chunk. `diverged`
+    is the first buffer whose real address contradicts these rules, or -1.
+    Cost: O(log(number of free chunks)) time for each event, and a visit of all free segments at the limit; O(e + k)
+    memory.
     """
     cdef Py_ssize_t count = event.shape[0], k = size.shape[0], at, diverged = -1
     cdef int64_t b, chunk
@@ -87,34 +94,34 @@ def run_pool(const int64_t[:] event, *, const int64_t[:] size, const int64_t[:] 
     return used, total, tied, number, offset, diverged
 
 
-# The pool: segments from the device, divided into chunks that know their neighbours; free chunks are sorted.
+# The pool: segments from the device, divided into chunks in linked lists. Free chunks are also in sorted maps.
 
 cdef struct _Chunk:
     int64_t segment, offset, size, arena
-    int64_t before, after  # neighbours in the segment, -1
-    _Pair rank             # ties between equal chunks
+    int64_t before, after  # neighbours, -1 for none
+    _Pair rank             # breaks ties of size
     bint free
 
 
 @cython.final
 cdef class _SegmentPool:
-    """The segments and chunks of one run.
+    """The segments and chunks of an allocator.
 
-    `segments` and `parts` together have exactly the free chunks, and neighbours in a segment are never both free. After
-    a MemoryError these invariants are lost: discard the pool.
+    `segments` and `parts` together contain exactly the free chunks. No two adjacent chunks of a segment are both free.
+    After a MemoryError these invariants are lost: discard the pool.
     """
 
     cdef vector[_Chunk] chunks
-    cdef vector[int64_t] base  # by segment
-    # Free chunks: whole segments, and parts of segments.
+    cdef vector[int64_t] base  # address of each segment
+    # Free chunks that are whole segments, and free chunks that are parts of segments.
     cdef _FreeChunks segments, parts
-    # All free chunks by address, if addresses are replayed.
+    # All free chunks, sorted by address within each arena and size; filled if addresses are replayed.
     cdef ordered_map[_AddressKey, int64_t] placed
     cdef int rule
     cdef bint replayed
     cdef uint64_t seed
     cdef int64_t limit, used, total, clock
-    # True if the last choice was among several different chunks.
+    # True if the rule had to choose between different chunks at the last request.
     cdef bint tied
 
     def __cinit__(self, int rule, uint64_t seed, int64_t limit, bint replayed):
@@ -125,7 +132,7 @@ cdef class _SegmentPool:
         return self.base[self.chunks[chunk].segment] + self.chunks[chunk].offset
 
     cdef bint whole(self, int64_t chunk) noexcept nogil:
-        """True if a chunk is a whole segment."""
+        """Return True if a chunk is a whole segment."""
         return self.chunks[chunk].before < 0 and self.chunks[chunk].after < 0
 
     cdef _Pair rank(self, int64_t chunk) noexcept nogil:
@@ -146,7 +153,7 @@ cdef class _SegmentPool:
         return _Pair(segment, offset)
 
     cdef _FreeChunks* free_chunks(self, int64_t chunk) noexcept nogil:
-        """The set for a free chunk, segments or parts; this never changes, since its neighbours are not free."""
+        """Return the map for a free chunk, `segments` or `parts`, which stays the same while the chunk is free."""
         return &self.segments if self.whole(chunk) else &self.parts
 
     cdef _AddressKey address_key(self, int64_t chunk) noexcept nogil:
@@ -154,7 +161,7 @@ cdef class _SegmentPool:
         return _AddressKey(pair[_Pair, int64_t](_Pair(it.arena, it.size), self.address(chunk)), it.rank)
 
     cdef int put(self, int64_t chunk) except -1 nogil:
-        """Add a chunk to the free chunks."""
+        """Insert a chunk into the maps of free chunks."""
         cdef _Chunk* it = &self.chunks[chunk]
         it.rank = self.rank(chunk)
         it.free = True
@@ -164,7 +171,7 @@ cdef class _SegmentPool:
         return 0
 
     cdef void pick(self, int64_t chunk) noexcept nogil:
-        """Remove a chunk from the free chunks."""
+        """Remove a chunk from the maps of free chunks."""
         cdef _Chunk* it = &self.chunks[chunk]
         self.free_chunks(chunk).erase(_SizeKey(_Pair(it.arena, it.size), it.rank))
         it.free = False
@@ -172,9 +179,9 @@ cdef class _SegmentPool:
             self.placed.erase(self.address_key(chunk))
 
     cdef int64_t fitting(self, int64_t arena, int64_t size, int64_t max_size, int64_t target) noexcept nogil:
-        """The smallest free chunk that is large enough, or -1.
+        """Return the smallest free chunk that is large enough, or -1.
 
-        Ties go to the first chunk by the rule, or to the chunk at the target address.
+        Ties go to the chunk at address `target`, if there is one, otherwise to the first chunk by the rule.
         """
         cdef _SizeKey lower = _SizeKey(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)), best
         cdef _FreeChunks.iterator segment = self.segments.lower_bound(lower), part = self.parts.lower_bound(lower)
@@ -190,24 +197,25 @@ cdef class _SegmentPool:
             return -1
         is_segment = is_segment and dereference(segment).first.first == best.first
         is_part = is_part and dereference(part).first.first == best.first
-        # Free segments of equal size are equivalent; parts are not.
+        # It makes no difference which of several whole segments of equal size is used.
         self.tied = is_part and (is_segment or self.several(part))
         return chosen if target < 0 else self.at(best.first, target, chosen)
 
     cdef bint several(self, _FreeChunks.iterator part) noexcept nogil:
-        """True if several parts of equal size exist, between which the rule decides."""
+        """Return True if the rule decides between several parts of equal size."""
         cdef _Pair like = dereference(part).first.first
         cdef int64_t segment = self.chunks[dereference(part).second].segment
         if self.rule < rising:
             preincrement(part)
             return part != self.parts.end() and dereference(part).first.first == like
-        # Within a segment the order of addresses is known, and its parts are adjacent here.
+        # These rules sort parts of the same segment by address in any case. So the rule decides only if the first and
+        # the last part are in different segments.
         part = self.parts.upper_bound(_SizeKey(like, _Pair(INT64_MAX, INT64_MAX)))
         predecrement(part)
         return self.chunks[dereference(part).second].segment != segment
 
     cdef int64_t at(self, _Pair like, int64_t target, int64_t otherwise) noexcept nogil:
-        """The free chunk of this arena and size at the target address."""
+        """Return the free chunk of this arena and size at address `target`, or `otherwise`."""
         cdef pair[_Pair, int64_t] there = pair[_Pair, int64_t](like, target)
         cdef ordered_map[_AddressKey, int64_t].iterator after = self.placed.upper_bound(
             _AddressKey(there, _Pair(INT64_MAX, INT64_MAX)))
@@ -227,7 +235,7 @@ cdef class _SegmentPool:
         return <int64_t>self.chunks.size() - 1
 
     cdef int take(self, int64_t chunk, int64_t size, int64_t rest) except -1 nogil:
-        """Allocate from a chunk, and split off the remainder if it is large enough."""
+        """Allocate a free chunk, and split off the remainder if that is large enough."""
         cdef _Chunk tail
         self.pick(chunk)
         if self.chunks[chunk].size - size >= rest:
@@ -265,7 +273,7 @@ cdef class _SegmentPool:
             self.chunks[self.chunks[chunk].after].before = chunk
 
     cdef bint room(self, int64_t arena, int64_t size, int64_t segment, int64_t oversize) noexcept nogil:
-        """True if a segment may be requested, if necessary after releasing others."""
+        """Return True if a new segment is within the limit, if necessary after releasing free segments."""
         if segment <= self.limit - self.total:
             return True
         if oversize < INT64_MAX and self.release_oversize(arena, max(size, oversize), oversize):
@@ -275,12 +283,12 @@ cdef class _SegmentPool:
         return segment <= self.limit - self.total
 
     cdef void drop(self, int64_t chunk) noexcept nogil:
-        """Return a segment to the device."""
+        """Return a free segment to the device."""
         self.total -= self.chunks[chunk].size
         self.pick(chunk)
 
     cdef bint release_oversize(self, int64_t arena, int64_t size, int64_t oversize) noexcept nogil:
-        """Release the smallest sufficient free segment, otherwise the largest ones; return True if that was enough."""
+        """Release the smallest free segment of at least `size`, or else the largest ones; True if they reach `size`."""
         cdef _SizeKey lower = _SizeKey(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN))
         cdef _FreeChunks.iterator at = self.segments.lower_bound(lower)
         cdef int64_t freed = 0, chunk

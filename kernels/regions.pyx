@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Parts of graphs and orders: the regions of Echo, and segments of about equal memory."""
+"""Parts of graphs: connected components, the regions of Echo, and forward segments of about equal memory."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 # The regions of Echo.
 
 def connected_components(int n, Int32s tail, Int32s head):
-    """The smallest vertex in the component of each vertex, ignoring directions.
+    """Return the smallest vertex in the component of each vertex; edge directions are ignored.
 
     tail, head : int32[m] vertices 0 to n - 1
     Returns int32[n].
@@ -34,13 +34,13 @@ def connected_components(int n, Int32s tail, Int32s head):
 
 
 def removed_regions(GraphArrays graph not None, Flags cheap, Flags read_back, Flags forced, Int32s roots):
-    """Cheap nodes whose values algorithm 1 of echo2020 stashes; each region is evaluated alone, exactly as printed.
+    """Return flags of the cheap nodes whose values algorithm 1 of echo2020 stashes, uint8[n].
 
-    graph : with the reads of forward nodes only; cheap : uint8[n]; read_back : uint8[n_values] True if gradients read
-    it; forced : uint8[n] must be recomputed; roots : int32[r]
-    Returns uint8[n].
-    Cost: O(n + k) time for each region, and for each of its cheap nodes the reads of all readers of its reads; O(n +
-    n_values) memory. Overlapping regions are visited once for each root: O(n r) if all roots share them.
+    Each region is evaluated alone, exactly as the paper prints it.
+    graph : with the reads of forward nodes only; cheap : uint8[n]; read_back : uint8[n_values] flags of the values that
+    gradients read; forced : uint8[n] flags of the nodes that must be recomputed; roots : int32[r] one node per region
+    Cost: O(n + k) time for each region, and for each of its cheap nodes the reads of all readers of its inputs; O(n +
+    n_values) memory. Nodes in several regions are visited once for each: O(n r) if all regions overlap.
     """
     cdef Py_ssize_t i, j
     cdef int s
@@ -64,9 +64,11 @@ def removed_regions(GraphArrays graph not None, Flags cheap, Flags read_back, Fl
 # Segments.
 
 def segment_cuts(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end, int64_t segments):
-    """The first allowed positions in begin..end - 1 that reach each multiple of their memory / segments.
+    """Cut positions begin..end - 1 into segments of about equal memory.
 
-    reached : int64[f + 1] memory before each position, places : int64[k] allowed cut positions, ascending
+    For each multiple of (memory / segments), the cut is the first allowed position that reaches it.
+
+    reached : int64[f + 1] total memory before each position; places : int64[k] allowed cut positions, ascending
     Returns int64[<= segments - 1].
     Cost: O(segments log k) time, O(segments) memory.
     """
@@ -85,9 +87,9 @@ def segment_cuts(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end
 def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
     """Cut repeatedly at the first position where a segment exceeds a budget.
 
-    reached : int64[k] memory up to and including each allowed cut position; places : int64[k] these positions;
-    memory : int64[f] by position; budget : 0 or more
-    Returns (positions of the cuts, a list; their memory; the largest segment before a cut; the smallest).
+    reached : int64[k] total memory up to and including each allowed cut position; places : int64[k] these positions;
+    memory : int64[f] of each position; budget : 0 or more
+    Returns (list of the cut positions, their memory, memory of the largest and of the smallest segment before a cut).
     Cost: O(log k) time for each cut, O(cuts) memory.
     """
     cdef vector[int64_t] cut_places
@@ -96,7 +98,7 @@ def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
     with nogil:
         while at < k:
             stride, past = 1, at
-            # Doubling strides (galloping), then bisection.
+            # Galloping search: doubling strides, then bisection.
             while past < k and reached[past] - start <= budget:
                 at, past, stride = past + 1, past + stride, 2 * stride
             at = upper_bound(&reached[0] + at, &reached[0] + min(past, k), start + budget) - &reached[0]
@@ -114,9 +116,12 @@ def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
 
 def keep_depths(Int64s reached, Int64s places, Int64s until, int64_t splits, int64_t depth,
                 bint keep_last):
-    """The level in the tree of splits at which each position is kept; values live across a cut are kept with it.
+    """Return the level of recursive splitting at which each position is kept.
 
-    reached : int64[f + 1], places : int64[k], until : int64[f] last position that reads a value of each position
+    Each of `depth` levels splits every segment by `splits` cuts. The positions whose values are live across a cut are
+    kept at the same level as the cut.
+    reached : int64[f + 1], places : int64[k] as in segment_cuts; until : int64[f] last position that reads a value of
+    each position
     Returns int64[f].
     Cost: O(f depth + f log k) time, O(f) memory.
     """
@@ -166,10 +171,10 @@ def keep_depths(Int64s reached, Int64s places, Int64s until, int64_t splits, int
     return result
 
 
-# Released and allocated bytes in a region.
+# The bytes that a region releases and allocates.
 
 cdef int _top(int[::1] above, int v) noexcept nogil:
-    """The smallest vertex of a component (union-find with path compression)."""
+    """Return the smallest vertex of the component of v (union-find with path compression)."""
     while above[v] != v:
         above[v] = above[above[v]]
         v = above[v]
@@ -178,20 +183,20 @@ cdef int _top(int[::1] above, int v) noexcept nogil:
 
 @cython.final
 cdef class _Region:
-    """The nodes before a heavy node, back to the previous heavy nodes, with their reads and values.
+    """The forward nodes between a root and the heavy nodes before it; heavy nodes are those that are not cheap.
 
-    Only forward nodes and values. inside[u] == number for the nodes in the region; allocated[x] == look, or
-    released[x] == look, if the current gain has counted value x.
+    inside[u] == number for the nodes of the region. allocated[x] == look, or released[x] == look, if the current call
+    of `gain` has counted value x.
     """
     cdef GraphArrays graph
     cdef Flags cheap
     cdef vector[int] nodes, inside
     cdef vector[int64_t] allocated, released
     cdef int number                       # number of the region
-    cdef int64_t look                       # number of the gain
+    cdef int64_t look                       # number of the call
 
     cdef int gather(self, int root) except -1 nogil:
-        """Collect the nodes from a root back to the heavy nodes, which are excluded."""
+        """Collect the root and the cheap nodes that it depends on, without passing through heavy nodes."""
         cdef size_t done = 0
         cdef int64_t j
         cdef int u
@@ -208,7 +213,7 @@ cdef class _Region:
             done += 1
 
     cdef int64_t gain(self, int s, Flags read_back) noexcept nogil:
-        """Released minus allocated bytes if a node is not recomputed: lines 21 to 29 of the algorithm."""
+        """Return the bytes released minus those allocated if s is not recomputed (lines 21 to 29 of algorithm 1)."""
         cdef int64_t total = 0, i, j, k
         cdef int n, x
         self.look += 1
@@ -228,24 +233,24 @@ cdef class _Region:
         return total
 
     cdef int64_t first_time(self, vector[int64_t]& seen, int x) noexcept nogil:
-        """The bytes of a value the first time it is counted in this gain, then 0."""
+        """Return the bytes of a value when it is counted first in this call of `gain`, and 0 afterwards."""
         if seen[x] == self.look:
             return 0
         seen[x] = self.look
         return self.graph.memory[x]
 
 
-# Cuts of a segment.
+# Cutting one segment.
 
 cdef struct _Segment:
     Py_ssize_t begin, end
-    int64_t level                           # level in the tree
-    int64_t left                            # remaining levels of splits
+    int64_t level                           # level of splitting
+    int64_t left                            # remaining levels
 
 
 cdef int _cut_segment(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end,
                       int64_t segments, vector[int64_t]& cuts) except -1 nogil:
-    """`segment_cuts` into a vector, for at least one position."""
+    """Compute `segment_cuts` into a vector; the segment contains at least one position."""
     cdef int64_t base = reached[begin], memory = reached[end] - base
     cdef int64_t whole = memory // segments, rest = memory % segments, j = 1, target, got
     cdef const int64_t* first = &places[0]
@@ -257,7 +262,7 @@ cdef int _cut_segment(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_
     cuts.clear()
     while j < segments:
         target = base + _multiple(j, whole, rest, segments)
-        # Bisect for the first position that reaches it.
+        # Bisect for the first allowed position that reaches the target.
         low, high = at, last
         while low < high:
             middle = low + (high - low) // 2
@@ -278,5 +283,5 @@ cdef int _cut_segment(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_
 
 
 cdef int64_t _multiple(int64_t j, int64_t whole, int64_t rest, int64_t segments) noexcept nogil:
-    """j M / segments rounded up, for M = whole * segments + rest, without overflow."""
+    """Return j * M / segments rounded up, without overflow; M = whole * segments + rest."""
     return j * whole + (j * rest + segments - 1) // segments

@@ -1,4 +1,4 @@
-# A mutable schedule, for kernels that search over schedules.
+# Declaration of a mutable schedule for kernels that search over schedules; see schedule_state.pyx.
 cimport cython
 from libcpp.vector cimport vector
 from remat_algos.kernels.graph cimport GraphArrays
@@ -6,11 +6,12 @@ from remat_algos.kernels.live_profile cimport LiveProfile
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 cdef enum:
-    REACH = 256             # slots examined
+    # Slots examined by a search for an empty slot.
+    REACH = 256
 
 
 cdef inline Py_ssize_t place_after(const vector[int]& row, Py_ssize_t slot) noexcept nogil:
-    """Position of the first entry after a slot in an ascending row."""
+    """Return the position of the first entry greater than `slot` in an ascending row."""
     cdef Py_ssize_t low = 0, high = row.size(), middle
     if high <= 8:
         while high > 0 and row[high - 1] > slot:
@@ -26,7 +27,7 @@ cdef inline Py_ssize_t place_after(const vector[int]& row, Py_ssize_t slot) noex
 
 
 cdef inline int order_of(const vector[int]& run, vector[int]& order) except -1 nogil:
-    """Collect the nodes that run, in order of slots."""
+    """Collect the ids in the occupied slots, in order of slots."""
     cdef Py_ssize_t slot
     order.clear()
     for slot in range(<Py_ssize_t>run.size()):
@@ -38,54 +39,54 @@ cdef inline int order_of(const vector[int]& run, vector[int]& order) except -1 n
 @cython.final
 cdef class ScheduleRules:
     cdef readonly Py_ssize_t n_regions
-    # By node; region 0 means none.
+    # Indexed by node; 0 if a node is in no region.
     cdef Int32s max_runs
     cdef Int32s region
-    # Nodes whose first run no backward node may read from.
+    # Flags of the nodes whose first run must not be read by a backward node.
     cdef Flags late
     cdef Flags backward
-    # Neighbours in the required order of first runs, -1 for none.
+    # Previous and next node in the required order of first runs, -1 for none.
     cdef int[::1] earlier, later
     cdef int64_t[::1] update_indptr, reader_indptr
-    # By reader: the updates after all its runs. By update: its readers.
+    # CSR rows: the updates that must follow all runs of each reader, and the readers of each update.
     cdef int[::1] updates_of
     cdef int[::1] readers_of
-    # Nodes with rules besides their reads.
+    # Flags of the nodes to which rules other than their reads apply.
     cdef unsigned char[::1] guarded
 
 
 @cython.final
 cdef class ScheduleState:
     cdef Py_ssize_t n_nodes, n_values
-    # Ids are nodes, followed by loads of values if there are copies.
+    # Ids below n_nodes are nodes. If there are copies, id n_nodes + x is a load of value x.
     cdef readonly Py_ssize_t n_ids
     cdef bint has_loads
     cdef Flags loadable
-    # By id.
+    # Indexed by id.
     cdef Int64s value_begin, value_end, read_indptr, compute_of, workspace
     cdef Int32s read_indices, producer
     cdef Int64s memory
     cdef Flags output
     cdef ScheduleRules rules
     cdef LiveProfile profile
-    # The schedule.
+    # The current schedule.
     cdef Py_ssize_t n_slots, n_runs
     cdef int64_t compute
     cdef vector[int] run                 # id by slot, or -1
-    # By id: ascending slots of its runs or loads.
+    # For each id, the slots of its runs or loads, ascending.
     cdef vector[vector[int]] occ
-    # By value, ascending: slots of the runs and loads that create it (with loads only), and of the runs that read it.
+    # For each value, ascending: slots of the runs and loads that create it (filled only if there are loads), and slots
+    # of the runs that read it.
     cdef vector[vector[int]] origins
     cdef vector[vector[int]] uses
-    # Slots: first run of each node that runs, last read of each value.
+    # Slot of the first run of each node, and slot of the last read of each value.
     cdef vector[int] first, last
-    # Nodes with two or more runs and values with a load, and the position of each in this list.
+    # List of the nodes with two or more runs and the loads in the schedule, and the position of each id in it.
     cdef vector[int] repeats, repeat_at
     cdef Py_ssize_t n_loads
-    # The transaction.
-    # slot << 32 | node << 1 | whether the run was inserted.
+    # The open transaction. Each entry of the log is slot << 32 | id << 1 | (1 if inserted, 0 if removed).
     cdef vector[int64_t] log
-    # Slots of runs that may be useless; nodes that may violate a rule.
+    # Slots of runs that may have become useless, and nodes that may violate a rule.
     cdef vector[int] checks, suspects
     cdef bint crowded, broken, undoing
 
@@ -106,7 +107,7 @@ cdef class ScheduleState:
     cdef bint useful(self, Py_ssize_t v, Py_ssize_t slot) noexcept nogil
 
     cdef inline void commit(self) noexcept nogil:
-        """Accept the transaction."""
+        """Accept the open transaction."""
         self.log.clear()
         self.checks.clear()
         self.suspects.clear()
@@ -114,7 +115,7 @@ cdef class ScheduleState:
         self.broken = False
 
     cdef inline vector[int]* origins_of(self, Py_ssize_t x) noexcept nogil:
-        """Slots at which an instance of a value begins."""
+        """Return the slots at which an instance of a value begins."""
         return &self.origins[x] if self.has_loads else &self.occ[self.producer[x]]
 
     cdef inline Py_ssize_t n_loads_of(self, Py_ssize_t x) noexcept nogil:
@@ -124,7 +125,7 @@ cdef class ScheduleState:
         return self.rules.region[v] if v < self.n_nodes else 0
 
     cdef inline Py_ssize_t n_needed(self, Py_ssize_t v) noexcept nogil:
-        """Number of runs of an id that cannot be removed: one of a node, none of a load."""
+        """Return the minimum number of runs: 1 for a node, 0 for a load."""
         return 1 if v < self.n_nodes else 0
 
     cdef inline int suspect(self, Py_ssize_t v) except -1 nogil:
@@ -135,7 +136,7 @@ cdef class ScheduleState:
         return -1 if self.occ[v].empty() else self.occ[v][0]
 
     cdef inline int change(self, Py_ssize_t v, Py_ssize_t lo, Py_ssize_t hi, int64_t by) except -1 nogil:
-        """Add bytes at slots lo to hi - 1 for a value of node v; negative to remove them."""
+        """Change the live bytes at slots lo to hi - 1 by `by`, also in the track of the region of node v."""
         cdef Py_ssize_t base = self.region_of(v) * self.n_slots
         if lo < hi and by:
             self.profile.add(lo, hi, by)
@@ -144,7 +145,7 @@ cdef class ScheduleState:
         return 0
 
     cdef inline Py_ssize_t free_before(self, Py_ssize_t before, Py_ssize_t after) noexcept nogil:
-        """The last empty slot between two slots; -1 if there is none nearby."""
+        """Return the last empty slot after `after` and before `before`; -1 if none of the nearest slots is empty."""
         cdef Py_ssize_t slot = before - 1, stop = max(after, before - REACH)
         while slot > stop:
             if self.run[slot] < 0:

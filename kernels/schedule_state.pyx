@@ -1,9 +1,10 @@
 # distutils: language = c++
 """A mutable schedule without useless runs, with the bytes live at each step.
 
-Runs occupy *slots* with gaps between them, so that inserting or removing a run moves no other. A change is a
-transaction: runs are inserted and removed, runs that become useless are removed, and the changes of the profile are
-collected before they are applied. `commit` accepts a transaction; `roll_back` undoes it in reverse.
+Runs occupy slots, and there are empty slots between them, so inserting or removing a run moves no other run. A change
+of the schedule is a transaction: it inserts and removes runs, then removes runs that have become useless. The changes
+of live bytes are collected before they are applied to the profile. `commit` accepts a transaction; `roll_back` undoes
+it.
 """
 
 import numpy as np
@@ -26,12 +27,12 @@ cdef inline void erase_slot(vector[int]& row, Py_ssize_t slot) noexcept nogil:
 
 @cython.final
 cdef class ScheduleRules:
-    """Rules of the schedules of a graph, besides bytes and reads.
+    """Rules for the schedules of a graph, in addition to memory limits and reads.
 
-    max_runs : int32[n] at least 1; region : int32[n], 0 for none, otherwise the track of a node's values;
-    late : uint8[n] nodes whose first run no backward node may read from; backward : uint8[n];
-    rank : int32[n] order of first runs, or empty for any order; update, reader : int32[k] pairs: every run of the
-    reader precedes the update
+    max_runs : int32[n] maximum number of runs, at least 1; region : int32[n] track of the node's values, 0 for none;
+    late : uint8[n] flags of the nodes whose first run must not be read by a backward node; backward : uint8[n] flags of
+    the backward nodes; rank : int32[n] order of first runs, or empty for any order; update, reader : int32[k] pairs:
+    every run of the reader precedes the update
 
     Cost: O(n log n + k log k) time, O(n + k) memory.
     """
@@ -63,10 +64,10 @@ cdef class ScheduleRules:
 
 @cython.final
 cdef class ScheduleState:
-    """The runs of a schedule by slot, the lives of values, and the open transaction.
+    """The run in each slot, the runs and reads of each value, and the open transaction.
 
-    Cost: O(n + runs + reads of all runs) memory. Inserting or removing a run takes O(its reads and values) searches in
-    rows of slots, each O(log runs of that node or readers of that value), and shifts the rest of the row.
+    Cost: O(n + runs + reads of all runs) memory. Inserting or removing a run takes a bisection for each of its reads
+    and values, in the row of slots of that node or value, and shifts the rest of the row.
     """
 
     def __init__(self, GraphArrays graph not None, ScheduleRules rules not None, Flags loadable not None):
@@ -77,7 +78,7 @@ cdef class ScheduleState:
         self.read_indptr, self.workspace, self.compute_of = graph.read_indptr, graph.workspace, graph.compute
         self.read_indices, self.producer, self.memory = graph.read_indices, graph.producer, graph.memory
         self.output, self.rules, self.profile, self.loadable = graph.output, rules, LiveProfile(), loadable
-        # A load creates one value, and reads and computes nothing.
+        # Extend all arrays by the loads. A load creates one value, reads nothing and has no compute.
         if self.has_loads:
             if loadable.shape[0] != self.n_values:
                 raise ValueError("arrays of different lengths")
@@ -88,10 +89,10 @@ cdef class ScheduleState:
             self.workspace = np.concatenate([self.workspace, zeros])
             self.compute_of = np.concatenate([self.compute_of, zeros])
 
-    # ---------------------------------------------------------------- runs and lives
+    # ---------------------------------------------------------------- runs and lifetimes
 
     cdef int occupy(self, Py_ssize_t v, Py_ssize_t slot, int sign) except -1 nogil:
-        """Mark a slot as occupied by a run of v (sign 1) or as empty (sign -1)."""
+        """Mark a slot in the profile as occupied by a run of v (sign 1) or as empty (sign -1)."""
         cdef Py_ssize_t k
         cdef int64_t at, by
         for k in range(self.profile.n_tracks):
@@ -118,7 +119,7 @@ cdef class ScheduleState:
         if self.output[x]:
             return 0
         if at + 1 < <Py_ssize_t>row.size() and (i + 1 == <Py_ssize_t>runs.size() or row[0][at + 1] < runs[0][i + 1]):
-            # The value is live there already.
+            # A later read of the same instance keeps the value live at this slot already.
             return 0
         end = runs[0][i] + 1
         if at > 0 and row[0][at - 1] >= end:
@@ -131,7 +132,7 @@ cdef class ScheduleState:
         cdef Py_ssize_t p = self.producer[x], at = place_after(row[0], slot) - 1, i, end
         row.erase(row.begin() + at)
         self.last[x] = -1
-        # Not in one expression: it would keep a reference to the removed entry.
+        # A conditional expression would keep a reference to the removed entry.
         if not row.empty():
             self.last[x] = row.back()
         if self.undoing:
@@ -150,7 +151,7 @@ cdef class ScheduleState:
         return self.change(p, end, slot + 1, -self.memory[x])
 
     cdef int change_instances(self, Py_ssize_t v, Py_ssize_t slot, int sign) except -1 nogil:
-        """Add (sign 1) or remove (-1) the bytes by which a run of v in a slot changes the lives of its values."""
+        """Update live bytes for the values of v after inserting a run in a slot (sign 1) or before removing it (-1)."""
         cdef vector[int]* runs
         cdef vector[int]* row
         cdef Py_ssize_t i, k, before, x, at, behind, end, bytes, following
@@ -165,7 +166,7 @@ cdef class ScheduleState:
                 if i:
                     self.change(v, slot, slot + 1, bytes)
                 else:
-                    # The next run created the instance that stays live.
+                    # Without this run, the instance that stays live to the end is that of the next run.
                     self.change(v, slot, following + 1 if k > 1 else self.n_slots, bytes)
                 continue
             row = &self.uses[x]
@@ -224,7 +225,7 @@ cdef class ScheduleState:
         return 0
 
     cdef int check_beside(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil:
-        """Check the runs and loads of v's values before and after a slot, which may have become useless."""
+        """Schedule checks of the instances of v's values before and after a slot, which may have become useless."""
         cdef Py_ssize_t x, i
         cdef vector[int]* row
         for x in range(self.value_begin[v], self.value_end[v]):
@@ -249,7 +250,7 @@ cdef class ScheduleState:
             if v >= self.n_nodes:
                 j = self.producer[v - self.n_nodes]
                 if not self.occ[j].empty():
-                    # Its first run may have served only the store.
+                    # The first run of the node may have served only the store for this load.
                     self.checks.push_back(self.occ[j][0])
             elif i == 0 or self.rules.guarded[v]:
                 self.suspect(v)
@@ -271,13 +272,13 @@ cdef class ScheduleState:
         return 0
 
     cdef bint useful(self, Py_ssize_t v, Py_ssize_t slot) noexcept nogil:
-        """True if a run serves a reader, a store, an output or a mark."""
+        """Return True if a run or load serves a read, a store, an output or a rule."""
         cdef vector[int]* runs = &self.occ[v]
         cdef vector[int]* row
         cdef Py_ssize_t i = place_after(runs[0], slot), x, at, place
         cdef Py_ssize_t following = runs[0][i] if i < <Py_ssize_t>runs.size() else self.n_slots
         cdef bint is_first = i == 1 and v < self.n_nodes
-        # Without it the next run would be the first.
+        # Without this run, the next run would be the first, which backward nodes must not read.
         if is_first and self.rules.late[v]:
             return True
         for x in range(self.value_begin[v], self.value_end[v]):
@@ -299,7 +300,7 @@ cdef class ScheduleState:
     # ---------------------------------------------------------------- the transaction
 
     cdef int remove_useless(self) except -1 nogil:
-        """Remove runs that have become useless, and then those that served only them."""
+        """Remove all runs that have become useless, including those that served only useless runs."""
         cdef Py_ssize_t slot, v
         while not self.checks.empty():
             slot = self.checks.back()
@@ -310,7 +311,7 @@ cdef class ScheduleState:
         return 0
 
     cdef bint valid(self) noexcept nogil:
-        """True if every read has an earlier run and all rules hold; checks only what changed."""
+        """Return True if values are computed before they are read and all rules hold; checks only changed nodes."""
         cdef Py_ssize_t place, v, x, j
         cdef vector[int]* runs
         cdef vector[int]* row
@@ -351,7 +352,7 @@ cdef class ScheduleState:
         return True
 
     cdef int check_all(self) except -1 nogil:
-        """Schedule a check of all runs and nodes in the next `valid` and `remove_useless`."""
+        """Make the next calls of `valid` and `remove_useless` check all nodes and runs."""
         cdef Py_ssize_t i
         for i in range(self.n_slots):
             if self.run[i] >= 0:
@@ -368,7 +369,7 @@ cdef class ScheduleState:
         cdef int64_t entry, slot
         cdef vector[int64_t]* log = &self.log
         cdef Py_ssize_t k = log.size()
-        # The profile is restored separately, by reversing its edges.
+        # The profile undoes its edges itself, so `undoing` suppresses changes of it.
         self.undoing = True
         for i in range(k - 1, -1, -1):
             entry = log[0][i]
@@ -386,7 +387,7 @@ cdef class ScheduleState:
     # ---------------------------------------------------------------- the whole schedule
 
     cdef int arrange(self, const int* order, Py_ssize_t m) except -1 nogil:
-        """Set the state to an order, with its runs spread evenly over the slots."""
+        """Set the state to an order of ids, spread evenly over the slots."""
         cdef Py_ssize_t i, j, v, x, slot, k, from_, end
         cdef vector[int]* row
         cdef vector[int]* origins
@@ -449,7 +450,7 @@ cdef class ScheduleState:
         return 0
 
     cdef void bounds_of(self, Py_ssize_t v, Py_ssize_t slot, Py_ssize_t* lo, Py_ssize_t* hi) noexcept nogil:
-        """The last slot that a run reads from, and the first slot that reads from it."""
+        """Set `lo` to the last slot with an input of a run, and `hi` to the first slot that reads the run."""
         cdef Py_ssize_t j, x, at, k
         cdef vector[int]* row
         lo[0], hi[0] = -1, self.n_slots
@@ -458,7 +459,7 @@ cdef class ScheduleState:
             at = place_after(row[0], slot)
             if at > 0 and row[0][at - 1] > lo[0]:
                 lo[0] = row[0][at - 1]
-        # After the previous instance.
+        # A load also stays after the previous instance of its value.
         if v >= self.n_nodes:
             row = self.origins_of(v - self.n_nodes)
             at = place_after(row[0], slot) - 1
@@ -471,8 +472,10 @@ cdef class ScheduleState:
                 hi[0] = row[0][at]
 
     cdef int fault(self) except -1 nogil:
-        """Evaluate the whole state, for tests: 0 correct; otherwise the first difference: 1 profile, 2 excess or
-        maximum, 3 compute or count, 4 a read without a run, 5 a useless run, 6 repeats, 7 uses."""
+        """Compute the whole state from scratch, for tests; return 0 if it is correct.
+
+        Otherwise return what differs: 1 profile, 2 excess or maximum, 3 compute or number of runs, 4 a read without a
+        run, 5 a useless run, 6 repeats, 7 uses."""
         cdef vector[int64_t] live, n_uses
         cdef Py_ssize_t slot, v, x, j, k, i, end, block, n_repeats = 0, count = 0, track, place, following
         cdef int64_t compute = 0, most, above, area = 0
@@ -551,7 +554,7 @@ cdef class ScheduleState:
 
 
 def _rows(keys, entries, n):
-    """Group entries by key in CSR form: (int64[n + 1], int32[k])."""
+    """Return the entries grouped by key, in CSR form: (int64[n + 1], int32[k])."""
     keys, entries = np.asarray(keys), np.asarray(entries)
     order = np.argsort(keys, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=n))]).astype(np.int64)

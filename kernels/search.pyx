@@ -1,9 +1,9 @@
 # distutils: language = c++
 """Local search over schedules: simulated annealing on schedules without useless runs.
 
-`schedule_state` has the runs and `live_profile` the bytes of each step; this file has the moves and the acceptance
-rule. A move is a transaction of the state: its compute is compared before the changes of the profile are applied, and
-a rejected move is undone.
+`schedule_state` stores the runs, `live_profile` the live bytes at each slot. This file contains the moves and the
+acceptance rule. A move is a transaction of the state. Its compute is checked before its changes are applied to the
+profile, and a rejected move is undone. Bytes above the limit are allowed at a penalty.
 """
 
 import numpy as np
@@ -21,16 +21,16 @@ from remat_algos.kernels.timetable cimport Timetable
 from remat_algos.kernels.types cimport ENDLESS, Flags
 
 cdef enum:
-    # Moves between two updates of the penalty weight of bytes above the limit.
+    # Number of moves between two updates of the penalty weight for bytes above the limit.
     MOVES_OF_WEIGHT = 1024
-    # Random draws to find a value that is live across a slot.
+    # Maximum number of random draws for finding values that are live across a slot.
     DRAWS = 40
-    # Maximum depth of inputs that are recomputed with a value, and maximum runs per move.
+    # MAX_DEPTH: levels of inputs that a move may recompute together with a value. MAX_GROUP: maximum runs per move.
     MAX_DEPTH = 12
     MAX_GROUP = 40
-    # Values drawn, of which the best is dropped.
+    # Maximum number of candidates of which the best value is dropped.
     MAX_DRAWN = 4
-    # Maximum values dropped by a swap, and by a long swap.
+    # Maximum number of values that a swap drops. The next two are the same maxima for a long swap.
     MAX_DROPS = 3
     MAX_DRAWN_LONG = 8
     MAX_DROPS_LONG = 12
@@ -43,16 +43,17 @@ N_EXPONENTIALS = QUANTILES
 cdef enum Move:
     drop, delete, swap, shift, group, double_, exchange
 
-# Cumulative probabilities of the moves in percent: above the limit, within it, and the same with copies.
+# Cumulative probabilities of the moves in percent, seven for each case: without copies above the limit and within it,
+# with copies above the limit and within it.
 cdef int* SHARES = [40, 58, 66, 85, 93, 100, 100, 4, 20, 50, 85, 93, 100, 100,
                     40, 56, 64, 82, 88, 92, 100, 4, 18, 44, 78, 84, 88, 100]
 
 
 @cython.final
 cdef class _Chance:
-    """The random choices of a search, from a single stream.
+    """The source of all random choices of a search.
 
-    weights : float64[n_values] for drawing values, exponentials : float64[N_EXPONENTIALS]
+    weights : float64[n_values] weights for drawing a value; exponentials : float64[N_EXPONENTIALS] quantiles
     """
 
     cdef uint64_t state
@@ -65,11 +66,11 @@ cdef class _Chance:
         self.n_values, self.exponentials = weights.size, exponentials
         self.prepare_drawing(weights)
         self.state = <uint64_t>seed
-        # So that the sequences of two seeds are not shifts of each other.
+        # Scramble the seed: otherwise the sequences of two seeds could be shifts of each other.
         self.state = self.random()
 
     cdef prepare_drawing(self, weights):
-        """Build tables for drawing a value by weight in constant time (Walker's alias method)."""
+        """Build the tables of Walker's alias method, which draws a value by weight in constant time."""
         n = weights.size
         keep, alias = np.ones(n), np.arange(n, dtype=np.int32)
         if n and weights.sum() > 0:
@@ -85,7 +86,7 @@ cdef class _Chance:
         self.keep_draw, self.alias = np.round(keep * 2**32).astype(np.uint64), alias
 
     cdef inline uint64_t random(self) noexcept nogil:
-        """SplitMix64."""
+        """Return the next word of SplitMix64."""
         self.state += <uint64_t>0x9E3779B97F4A7C15
         cdef uint64_t z = self.state
         z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
@@ -109,14 +110,14 @@ cdef class _Chance:
 
 @cython.final
 cdef class _Journal:
-    """The best schedule, as the node in each slot, and the moves accepted since, which may lead to a better one."""
+    """The best schedule, stored as the ids in the slots of an earlier schedule and the moves that lead from it."""
 
-    # Node in each slot; followed by the first `n_to_best` entries, it is the best schedule.
+    # Id in each slot of the earlier schedule. Its first `n_to_best` entries turn it into the best schedule.
     cdef vector[int] run
-    # Accepted moves, in the form of the state's log.
+    # Accepted moves since then, in the format of the log of ScheduleState.
     cdef vector[int64_t] entries
     cdef Py_ssize_t n_to_best
-    # Whether all entries lead to the current state.
+    # True if `run` followed by all entries is the current schedule.
     cdef bint is_whole
 
     cdef void forget(self) noexcept nogil:
@@ -125,7 +126,7 @@ cdef class _Journal:
         self.n_to_best, self.is_whole = 0, False
 
     cdef int append(self, ScheduleState state) except -1 nogil:
-        """Record an accepted move."""
+        """Append an accepted move."""
         cdef Py_ssize_t i
         if self.is_whole:
             for i in range(<Py_ssize_t>state.log.size()):
@@ -135,10 +136,10 @@ cdef class _Journal:
         return 0
 
     cdef int record(self, ScheduleState state) except -1 nogil:
-        """Record that the state is the best schedule."""
+        """Record the current schedule as the best one."""
         cdef Py_ssize_t slot
         if not self.is_whole:
-            # An assignment would terminate the process if memory ran out.
+            # Not a vector assignment, which would terminate the process if memory ran out.
             self.run.resize(state.n_slots)
             for slot in range(state.n_slots):
                 self.run[slot] = state.run[slot]
@@ -148,7 +149,7 @@ cdef class _Journal:
         return 0
 
     cdef int replay(self) except -1 nogil:
-        """Make `run` the best schedule, and discard the entries after it."""
+        """Apply the entries that lead to the best schedule to `run`, and discard all entries."""
         cdef Py_ssize_t i
         cdef int64_t entry
         for i in range(self.n_to_best):
@@ -167,7 +168,7 @@ cdef class _Journal:
 
 
 cdef inline Py_ssize_t draw_run(_Chance chance, ScheduleState state) noexcept nogil:
-    """Draw the slot of a run."""
+    """Draw an occupied slot, uniformly."""
     cdef Py_ssize_t slot = chance.below(state.n_slots)
     while state.run[slot] < 0:
         slot = chance.below(state.n_slots)
@@ -176,52 +177,53 @@ cdef inline Py_ssize_t draw_run(_Chance chance, ScheduleState state) noexcept no
 
 @cython.final
 cdef class ScheduleSearch:
-    """One state of a local search, and the best schedule that it has visited.
+    """The current schedule of a local search, and the best schedule that it has visited.
 
-    graph : needed nodes only, with topological ids; bytes in units that sum to less than 2**30
-    rules : of the same graph
-    loadable : uint8[n_values] whether a value may be loaded, or empty if nothing is copied
-    engines : for its values in units, if something may be copied; the cost is then the time
-    weights : float64[n_values] for drawing values; positive for values that are read, are no outputs and recomputable
+    graph : contains needed nodes only; bytes are in units such that all values sum to less than 2**30
+    rules : rules for schedules of this graph
+    loadable : uint8[n_values] flags of the values that may be loaded, or empty if nothing is copied
+    engines : Engines for the values of the graph, or None; if something may be copied, the cost is the time
+    weights : float64[n_values] weights for drawing a value; positive for values that are read, are not outputs and can
+        be recomputed
     exponentials : float64[N_EXPONENTIALS] quantiles of the exponential distribution
-    seed : of random choices
+    seed : seed of the random choices
 
-    Cost: a move looks up the reads and values of the runs that it changes, O(log m) each, and visits the blocks of 128
-    slots in which bytes change: some microseconds. O(n + m + reads of all runs) memory. The search proves nothing, so
-    it gives no bounds.
+    Cost: a move looks up the reads and values of the runs that it changes, in O(log m) each, and visits the blocks of
+    128 slots in which bytes change, which takes a few microseconds. O(n + m + reads of all runs) memory. The search is
+    a heuristic and proves no bounds.
     """
 
     cdef ScheduleState state
     cdef LiveProfile profile             # live bytes
-    # Of the state, if values may be loaded.
+    # Timeline of the state, None unless values may be loaded.
     cdef Timetable timetable
     cdef _Chance chance
     cdef _Journal journal
-    # The current move.
-    cdef vector[int] members             # runs that it changes
+    # The current move: ids that it inserts or moves, and the slots of those that it moves.
+    cdef vector[int] members
     cdef vector[int] group_slots
-    # Equal to `now` for members.
+    # stamp[id] == now for the members.
     cdef vector[uint32_t] stamp
     cdef uint32_t now
     cdef Py_ssize_t max_total_runs
     cdef double mean_compute, mean_memory
-    # Acceptance.
+    # Cost of the state, weight of bytes above the limit, and the minimum of this weight.
     cdef double cost, weight, floor_weight
-    # Time of the state; without copies its compute.
+    # Time of the current schedule; without copies, its compute.
     cdef readonly int64_t time
-    cdef double bar                      # maximum acceptable compute
+    cdef double bar                      # maximum acceptable cost
     cdef public double temperature
     cdef readonly int64_t n_moves, n_accepted
     cdef int64_t last_spread, goal
-    # No node may run twice, so only positions change.
+    # True if no node may run twice, so that moves only change positions.
     cdef readonly bint one_pass
-    # Whether there is a valid state with a run.
+    # True if the state is valid and contains a run.
     cdef bint ready
-    # Evaluate the whole state after each move, and stop at the first error; for tests.
+    # For tests: compute the whole state from scratch after each move, and stop at the first error.
     cdef public bint checking
-    # Of the best schedule; best_peak in units.
+    # Time and peak of the best schedule; the peak is in units.
     cdef readonly int64_t best_time, best_peak
-    cdef readonly bint fits              # the best one fits
+    cdef readonly bint fits              # best schedule is within limits
 
     def __init__(self, GraphArrays graph not None, ScheduleRules rules not None, weights,
                  const double[::1] exponentials, int64_t seed, *, Flags loadable not None, Engines engines):
@@ -249,7 +251,7 @@ cdef class ScheduleSearch:
     # ---------------------------------------------------------------- moves
 
     cdef int rerun(self, Py_ssize_t v, Py_ssize_t after, Py_ssize_t before, double chance) except -1 nogil:
-        """Rerun v between two slots, possibly with inputs that are dead at the second; return 0 if impossible."""
+        """Insert a run of v between two slots, possibly with runs of dead inputs; return 0 if impossible."""
         cdef Py_ssize_t i = 0, depth_end, j, y, p, at, k, depth = 0, a
         cdef bint by_load
         cdef int64_t extra = self.state.compute_of[v]
@@ -296,7 +298,7 @@ cdef class ScheduleSearch:
         return self.place_members(before, after)
 
     cdef int place_members(self, Py_ssize_t before, Py_ssize_t after) except -1 nogil:
-        """Put members into free slots between two slots, loads first, nodes in order; return 0 if too few."""
+        """Insert the members into empty slots between two slots, loads first, then nodes by id; return 0 if too few."""
         cdef Py_ssize_t i, slot, part
         sort(self.members.begin(), self.members.end())
         for part in range(2):
@@ -311,7 +313,7 @@ cdef class ScheduleSearch:
         return 1
 
     cdef int load_between(self, Py_ssize_t x, Py_ssize_t after, Py_ssize_t before) except -1 nogil:
-        """Load a value between two slots, preferably late; return 0 if impossible."""
+        """Insert a load of a value between two slots, preferably late; return 0 if impossible."""
         cdef double back = self.chance.uniform()
         cdef Py_ssize_t slot = before - <Py_ssize_t>(back * back * (before - after - 1))
         slot = self.state.free_before(max(slot, after + 2), after)
@@ -321,7 +323,7 @@ cdef class ScheduleSearch:
         return 1
 
     cdef Py_ssize_t slot_over(self) noexcept nogil:
-        """A slot above the limit, or -1."""
+        """Return a random slot whose live bytes exceed the limit, or -1."""
         cdef Py_ssize_t block = -1, i, first, other
         cdef int64_t over
         cdef int limit, addend
@@ -345,9 +347,10 @@ cdef class ScheduleSearch:
         return -1
 
     cdef int drop_value(self, Py_ssize_t max_candidates) except -1 nogil:
-        """Drop a value that is live across a slot above the limit; its node runs again before the next read.
+        """Free a value that is live across a slot above the limit, and recompute or load it before its next read.
 
-        Among up to `max_candidates` such values, drop the one with the most bytes per compute.
+        Among up to `max_candidates` such values, the one with the most bytes per compute is freed. For a load it is the
+        one with the most bytes times slots until the read.
         """
         cdef Py_ssize_t t = self.slot_over(), x, v, i, k, u, best = -1, best_read = -1, n_drawn, n_across = 0, track
         cdef double score, best_score = -1
@@ -362,7 +365,7 @@ cdef class ScheduleSearch:
         for i in range(DRAWS):
             x = self.chance.draw_value()
             v = self.state.producer[x]
-            # Most values end here. If a value is read later, its node has already run.
+            # Rejects most draws: the value is not read after slot t, or its node first runs at t or later.
             if self.state.last[x] <= t or self.state.first[v] >= t:
                 continue
             if by_load:
@@ -401,7 +404,7 @@ cdef class ScheduleSearch:
         return self.rerun(self.state.producer[best], t, best_read, self.chance.uniform())
 
     cdef int delete_run(self, bint expensive) except -1 nogil:
-        """Remove a run of a node with several, not the first; if `expensive`, of the more expensive of two nodes."""
+        """Remove a load, or a run that is not the first of its node; if `expensive`, take the costlier of two nodes."""
         cdef Py_ssize_t v, other, place
         if self.state.repeats.empty():
             return 0
@@ -415,7 +418,7 @@ cdef class ScheduleSearch:
         return 1
 
     cdef int exchange_run(self) except -1 nogil:
-        """Replace a run by loads of its values that are read, or a load by a run."""
+        """Replace a run by loads of those of its values that are read, or a load by a run."""
         cdef Py_ssize_t v, x, slot, place, at, i, before, following
         cdef int done = 0
         cdef vector[int]* row
@@ -457,7 +460,7 @@ cdef class ScheduleSearch:
         return done
 
     cdef int swap_runs(self) except -1 nogil:
-        """Remove a run, and drop values where that exceeds the limit; a long swap drops many for an expensive run."""
+        """Remove a run, then drop values while the limit is exceeded; a long swap drops many for an expensive run."""
         cdef bint long_swap = self.chance.below(10) == 0
         cdef Py_ssize_t i, count, drawn = MAX_DRAWN_LONG if long_swap else MAX_DRAWN
         if not self.delete_run(long_swap):
@@ -475,7 +478,7 @@ cdef class ScheduleSearch:
         return 1
 
     cdef int shift_run(self) except -1 nogil:
-        """Move a run between its last input and its first read."""
+        """Move a run to another slot after its last input and before its first read."""
         cdef Py_ssize_t slot = draw_run(self.chance, self.state), lo, hi, to, kind = self.chance.below(10), target
         cdef Py_ssize_t v = self.state.run[slot]
         self.state.bounds_of(v, slot, &lo, &hi)
@@ -503,7 +506,7 @@ cdef class ScheduleSearch:
         return 1
 
     cdef int move_group(self) except -1 nogil:
-        """Move a run together with inputs that only it reads."""
+        """Move a run together with runs of inputs that only this group reads."""
         cdef Py_ssize_t slot = draw_run(self.chance, self.state), i = 0, j, y, p, at, lo, hi, r, x, before, k
         cdef Py_ssize_t next_run
         cdef Py_ssize_t v = self.state.run[slot], target, kind
@@ -555,7 +558,7 @@ cdef class ScheduleSearch:
         return self.place_members(target, -1)
 
     cdef int double_run(self) except -1 nogil:
-        """Recompute an input just before a read."""
+        """Recompute or load an input just before a run reads it."""
         cdef Py_ssize_t slot = draw_run(self.chance, self.state), v = self.state.run[slot], y, p, at
         cdef Py_ssize_t n_reads = self.state.read_indptr[v + 1] - self.state.read_indptr[v]
         if n_reads == 0:
@@ -574,11 +577,11 @@ cdef class ScheduleSearch:
     # ---------------------------------------------------------------- acceptance
 
     cdef inline int64_t time_now(self, double bar) except -1 nogil:
-        """The time of the state; if it exceeds the bar, any number above the bar."""
+        """Return the time of the state; if it exceeds the bar, return any number above the bar."""
         return self.timetable.play(bar) if self.state.n_loads else self.state.compute
 
     cdef inline int keep_time(self) except -1 nogil:
-        """Accept the time that was computed last for the state."""
+        """Accept the timeline that was computed last."""
         if not self.state.has_loads:
             return 0
         if self.state.n_loads:
@@ -587,14 +590,14 @@ cdef class ScheduleSearch:
         return 0
 
     cdef int fault(self) except -1 nogil:
-        """The fault of the state as in `ScheduleState.fault`; 8: its time."""
+        """Return `ScheduleState.fault`, or 8 if the time of the state is wrong."""
         cdef int fault = self.state.fault()
         if fault == 0 and self.state.n_loads and (self.timetable.time != self.time or self.timetable.wrong()):
             fault = 8
         return fault
 
     cdef double cost_now(self, double bar) except -1 nogil:
-        """The cost of the state; if it exceeds the bar, any number above the bar."""
+        """Return the cost of the state; if it exceeds the bar, return any number above the bar."""
         cdef int64_t over = 0
         cdef double bytes_cost = 0
         if self.profile.area:
@@ -604,7 +607,7 @@ cdef class ScheduleSearch:
         return <double>self.time + bytes_cost
 
     cdef int step(self) except -1 nogil:
-        """Make one random move, and accept or undo it."""
+        """Draw a kind of move, make one move of it, and accept or undo it."""
         cdef Py_ssize_t share = self.chance.below(100), move = 0, base = 0 if self.profile.area else 7
         base += 14 if self.state.has_loads else 0
         if self.one_pass:
@@ -656,7 +659,7 @@ cdef class ScheduleSearch:
         return self.note()
 
     cdef int note(self) except -1 nogil:
-        """Record the state if it is the best."""
+        """Record the state in the journal if it is the best one."""
         cdef int64_t peak
         if self.profile.area:
             if self.fits:
@@ -672,7 +675,7 @@ cdef class ScheduleSearch:
         return 0
 
     cdef int spread(self) except -1 nogil:
-        """Spread all runs evenly over the slots again, with 2.5 slots for each run."""
+        """Renumber the slots: spread all runs evenly, with 2.5 slots for each run."""
         cdef vector[int] order
         order_of(self.state.run, order)
         self.journal.leave()
@@ -688,10 +691,10 @@ cdef class ScheduleSearch:
 
     def start(self, const int[::1] order, int64_t limit, const int64_t[::1] region_limits, int64_t goal,
               bint within=False):
-        """Start from an order of ids, where n_nodes + x is a load of value x; False if it violates a rule.
+        """Start from an order of ids, where n_nodes + x is a load of value x; return False if it violates a rule.
 
-        The best schedule is kept; `forget` discards it. With `within`, the order fits in bytes, and the limit is
-        raised to its peak if that is higher after rounding up.
+        The best schedule of earlier starts is kept unless `forget` is called. `within` means that the order is within
+        the limit in bytes. If its peak in units, rounded up, exceeds the limit, the limit is then raised to this peak.
         """
         cdef Py_ssize_t i
         cdef Py_ssize_t n_regions = self.state.rules.n_regions
@@ -715,7 +718,7 @@ cdef class ScheduleSearch:
             if sound:
                 self.state.remove_useless()
                 self.profile.apply()
-                # Again, since useless first runs have been removed.
+                # Check again, since useless first runs have been removed.
                 sound = self.state.valid()
             self.state.commit()
             self.weight = 2 * self.mean_compute / self.mean_memory
@@ -744,9 +747,9 @@ cdef class ScheduleSearch:
             self.cost = self.cost_now(<double>ENDLESS)
 
     def advance(self, int64_t moves):
-        """Make moves; return True if the search has ended: at its goal, or if it was not started.
+        """Make a number of moves; return True if the search has reached its goal or has not been started.
 
-        `work` counts edges of the profile, slots of timelines, and eight for each move.
+        The property `work` counts edges of the profile, slots of timelines, and eight units for each move.
         """
         cdef int64_t until = self.n_moves + moves
         cdef bint ended = not self.ready
@@ -767,7 +770,7 @@ cdef class ScheduleSearch:
         return ended
 
     def try_move(self, Py_ssize_t move):
-        """Make one move of a kind, given by its index in MOVES; True if it is accepted."""
+        """Make one move of the kind MOVES[move]; return True if it is accepted."""
         cdef int64_t accepted = self.n_accepted
         if not self.ready:
             return False
@@ -777,7 +780,7 @@ cdef class ScheduleSearch:
         return self.n_accepted > accepted
 
     def slots(self):
-        """int32[n_slots]: the id in each slot of the state, -1 for none."""
+        """Return the id in each slot of the state, int32[n_slots]; -1 for an empty slot."""
         slots = np.empty(self.state.n_slots, np.int32)
         cdef int[::1] out = slots
         cdef Py_ssize_t slot
@@ -786,7 +789,7 @@ cdef class ScheduleSearch:
         return slots
 
     def best_order(self):
-        """int32[*]: the ids of the best schedule or, if none fits, of the one with the lowest peak."""
+        """Return the ids of the best schedule, int32[*]: if none is within the limits, the one with the lowest peak."""
         cdef vector[int] best
         cdef int[::1] out
         cdef Py_ssize_t i
@@ -800,7 +803,7 @@ cdef class ScheduleSearch:
 
     @property
     def figures(self):
-        """(bytes above the limits, compute, number of runs) of the state."""
+        """Return (bytes above the limits, compute, number of runs) of the state."""
         return self.profile.area, self.state.compute, self.state.n_runs
 
     @property
@@ -809,7 +812,7 @@ cdef class ScheduleSearch:
         return self.profile.work
 
     def check(self):
-        """The fault of the state, by `ScheduleState.fault`, or 8: its time; 0 if there is none. For tests."""
+        """Return `ScheduleState.fault`, or 8 if the time of the state is wrong; 0 if all is correct. For tests."""
         cdef int fault = 0
         if self.ready:
             with nogil:

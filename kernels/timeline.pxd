@@ -1,4 +1,4 @@
-# Three engines that work concurrently, for the simulator and for kernels that search over schedules with copies.
+# Three engines that work concurrently: compute, stores and loads. The simulator and the search use them.
 cimport cython
 from libcpp.vector cimport vector
 from remat_algos.kernels.types cimport ENDLESS, Int64s, int64_t
@@ -6,26 +6,27 @@ from remat_algos.kernels.types cimport ENDLESS, Int64s, int64_t
 
 @cython.final
 cdef class Engines:
-    # Arrays are indexed by value of a graph, or by copied value only; the caller decides.
+    # Duration of a store and of a load, and bytes. The index is a value of the graph or a position in a list of copied
+    # values, as the caller decides.
     cdef Int64s out_time, in_time, memory
-    # Ends of the last run, and of the last copy in each direction.
+    # End time of the last run, and of the last store and load.
     cdef int64_t clock
     cdef int64_t out_free, in_free
-    # Ends of the last store and of the last load of each value.
+    # End time of the last store and of the last load of each value.
     cdef vector[int64_t] stored, arrived
-    # 1 if memory of the value lingers: it is freed by the schedule, but its store is still running.
+    # 1 if the memory of a value lingers: the schedule has freed it, but its store is still running.
     cdef vector[int] lingers
-    # Number and bytes of lingering values; the end of the first of their stores, or less.
+    # Number and bytes of lingering values, and a lower bound on the time when the first of their stores ends.
     cdef Py_ssize_t n_lingering
     cdef int64_t lingering_bytes
     cdef int64_t next_free
     # Values whose memory has stopped lingering.
     cdef vector[int] released
-    # Values whose stores have begun, in order of begin and end.
+    # Values whose stores have begun. Stores begin and end in this order.
     cdef vector[int] sent
-    # Pairs (value, end of its load), added by `note_load`.
+    # Pairs (value, end time of its load), appended by `note_load`.
     cdef vector[int64_t] fetched
-    # Number of finished entries in both, or less.
+    # Lower bounds on the number of finished entries of `sent` and of `fetched`.
     cdef Py_ssize_t n_sent, n_fetched
     cdef int start(self) except -1 nogil
     cdef int release(self, int64_t live, int64_t limit) except -1 nogil
@@ -33,7 +34,7 @@ cdef class Engines:
     cdef Py_ssize_t restore(self, const vector[int64_t]& state, int64_t clock) except -1 nogil
 
     cdef inline int fit(self, int64_t live, int64_t limit) except -1 nogil:
-        """Free lingering memory whose store has ended; compute waits for stores until the rest fits in the limit."""
+        """Free lingering memory whose store has ended; delay compute until the rest fits within the limit."""
         if self.n_lingering == 0 or (self.next_free > self.clock and live + self.lingering_bytes <= limit):
             return 0
         return self.release(live, limit)
@@ -46,7 +47,7 @@ cdef class Engines:
         return 0
 
     cdef inline bint take_over(self, Py_ssize_t x) except -1 nogil:
-        """Let reads use lingering memory of x instead of a load; return True if there is any."""
+        """Make lingering memory of x live again, which replaces a load; return False if x does not linger."""
         if not self.lingers[x]:
             return False
         self.forget(x)
@@ -54,7 +55,7 @@ cdef class Engines:
         return True
 
     cdef inline int load(self, Py_ssize_t x) except -1 nogil:
-        """Begin a load, after compute, the store of x and the previous load."""
+        """Begin a load of x as soon as the last run, the store of x and the previous load have ended."""
         cdef int64_t begin = max(self.clock, self.stored[x])
         begin = max(begin, self.in_free)
         self.in_free = begin + self.in_time[x]
@@ -62,7 +63,7 @@ cdef class Engines:
         return 0
 
     cdef inline int note_load(self, Py_ssize_t x) except -1 nogil:
-        """Record a load that has begun, for `write` and `start`."""
+        """Record the load that has just begun, so that `write` and `start` know about it."""
         self.fetched.push_back(x)
         self.fetched.push_back(self.in_free)
         return 0
@@ -75,7 +76,7 @@ cdef class Engines:
         return 0
 
     cdef inline int leave(self, Py_ssize_t x) except -1 nogil:
-        """Free memory from which x is stored: it lingers while its store is running."""
+        """Free the memory of x, or let it linger if its store is still running."""
         return self.linger(x) if self.stored[x] > self.clock else 0
 
     cdef inline int linger(self, Py_ssize_t x) except -1 nogil:

@@ -1,8 +1,8 @@
 # distutils: language = c++
 """Timeline of a schedule with copies: compute, stores and loads on three in-order engines.
 
-A value is stored after its first run has computed it, and its memory is not free before the store ends. A load starts
-when its step starts. A run waits for the loads that it reads.
+A store begins after the first run of the value's node, and the memory of the value is not free before the store ends. A
+load begins when the step of its schedule begins. A run waits for the loads of the values that it reads.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ from remat_algos.kernels.types cimport ENDLESS, Int32s, Int64s, int64_t
 
 @cython.final
 cdef class Engines:
-    """Clocks of the three engines, and the memory that lingers while its store is running.
+    """The clocks of the three engines, and the values whose memory lingers while their store is running.
 
-    out_time, in_time : int64[n_values] of a store and of a load; memory : int64[n_values]
+    out_time, in_time : int64[n_values] time of a store and of a load; memory : int64[n_values] bytes
     """
 
     def __init__(self, Int64s out_time not None, Int64s in_time not None, Int64s memory not None):
@@ -47,7 +47,7 @@ cdef class Engines:
         return 0
 
     cdef int release(self, int64_t live, int64_t limit) except -1 nogil:
-        """Free lingering memory in the order of the stores; amortized O(1) per store."""
+        """Free lingering memory in the order of the stores, in amortized O(1) time per store."""
         cdef int x
         while self.n_sent < <Py_ssize_t>self.sent.size():
             x = self.sent[self.n_sent]
@@ -63,10 +63,11 @@ cdef class Engines:
         return 0
 
     cdef int write(self, vector[int64_t]& state) except -1 nogil:
-        """Save the state that determines the future, with times relative to now.
+        """Save everything that determines the further timeline, with times relative to the clock.
 
-        Layout: times until each link is free; pairs (value, end of store) for running stores and lingering values; -1;
-        pairs (value, end of load) for running loads; -1.
+        Layout: time until the stores and until the loads have ended; pairs (2 * value + lingers, time until the store
+        ends) for running stores and lingering values; -1; pairs (value, time until the load ends) for running loads;
+        -1.
         """
         cdef Py_ssize_t i
         cdef int64_t x, clock = self.clock
@@ -91,7 +92,7 @@ cdef class Engines:
         return 0
 
     cdef Py_ssize_t restore(self, const vector[int64_t]& state, int64_t clock) except -1 nogil:
-        """Resume from a state saved by `write`; return the position after it."""
+        """Restore a state that `write` saved; return the position after it in the vector."""
         cdef Py_ssize_t i = 2
         cdef int64_t x
         self.start()
@@ -117,22 +118,23 @@ def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads n
              Int64s end, Int64s trace, int64_t limit):
     """Time a valid schedule on three engines.
 
-    order : int32[m], loads : int32[k, 2] (step, value) by ascending steps
+    order : int32[m]; loads : int32[k, 2] rows (step, value), steps ascending
     stores : int32[j] the loaded values, in order of their stores
-    store_step, store_instance : int64[j] the step before whose run a store begins, ascending, and the instance stored
-    out_time, in_time : int64[j] of a copy in each direction
-    instance_indptr : int64[m + 1], end : int64[instances], trace : int64[m] as simulated
-    limit : bytes within which memory may linger while its store is running; -1: none may, so compute waits
+    store_step, store_instance : int64[j] step at which each store begins, ascending, and the instance that it copies
+    out_time, in_time : int64[j] time of a store and of a load
+    instance_indptr : int64[m + 1], end : int64[instances], trace : int64[m] results of `instance_lifetimes`
+    limit : live and lingering bytes together are at most this, otherwise compute waits; -1 if no memory may linger
 
-    Returns (begin int64[m] of runs, load_begin int64[k], store_begin int64[j], lingering int32[*, 2] (index into
-    `stores`, step at which its memory is freed), dropped uint8[k] loads of values that still linger, time).
+    Returns (begin int64[m] of the runs, load_begin int64[k], store_begin int64[j], lingering int32[*, 2], dropped
+    uint8[k], time). Rows of lingering are (index into `stores`, step at which its memory is freed). Dropped loads need
+    no copy, since the memory of their value still lingers.
     Cost: O(n_values + m + k + reads of all runs) time, O(n_values + m + k) memory.
     """
     cdef Py_ssize_t m = order.shape[0], k = loads.shape[0], n_copied = stores.shape[0]
     cdef Py_ssize_t step, row, here, j, i, n_stores = 0, n_freed = 0
     cdef int64_t instance, clock, time = 0
     cdef int v, place
-    # Indexed like `stores`.
+    # The engines are indexed by position in `stores`.
     cdef Engines engines = Engines(out_time, in_time, np.asarray(graph.memory)[stores])
     begins, load_begins, dropped = np.empty(m, np.int64), np.empty(k, np.int64), np.zeros(k, np.uint8)
     store_begins = np.empty(n_copied, np.int64)
@@ -141,12 +143,12 @@ def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads n
     cdef unsigned char[::1] out_dropped = dropped
     cdef int[:, ::1] freed = lingering
     cdef int[::1] place_of = np.full(graph.n_values if k else 0, -1, np.int32)
-    # The instance whose memory is stored.
+    # For each store, the instance whose memory it copies.
     cdef int64_t[::1] source = np.array(store_instance, np.int64)
-    # Linked lists by end step: the first entry of each, and the next entries.
+    # A linked list of stores for each step at which their instance ends: first entry, and following entries.
     cdef int[::1] leaving = np.full(m + 1 if k else 0, -1, np.int32)
     cdef int[::1] next_leaving = np.empty(n_copied, np.int32)
-    # End of the loads whose memory is freed before each step.
+    # For each step, the latest end of a load whose memory is freed before this step.
     cdef int64_t[::1] arrival = np.zeros(m + 1 if k else 0, np.int64)
     with nogil:
         for i in range(n_copied):

@@ -1,4 +1,4 @@
-# Incremental timeline of a schedule with copies, for kernels that search over schedules.
+# Declaration of the incremental timeline of a schedule with copies; see timetable.pyx.
 cimport cython
 from libcpp.vector cimport vector
 from remat_algos.kernels.schedule_state cimport ScheduleState
@@ -6,14 +6,15 @@ from remat_algos.kernels.timeline cimport Engines
 from remat_algos.kernels.types cimport int64_t
 
 cdef enum:
-    # Slots between two saved states of the engines; divides BLOCK_SIZE.
+    # Slots per stretch. The engines are saved at the beginning of each stretch. STRETCH divides BLOCK_SIZE.
     STRETCH = 64
 
 
 cdef struct Progress:
-    # Time at the begin of a stretch, and compute of the runs before it.
+    # Time at the beginning of a stretch, and compute of all runs before the stretch.
     int64_t clock, done
-    # Maximum lingering bytes at the begin of a run; -1 if none linger, ENDLESS if compute waited.
+    # Maximum bytes that linger when a run of the stretch begins: -1 if none linger, ENDLESS if compute waited for a
+    # store.
     int64_t lingering
 
 
@@ -21,29 +22,31 @@ cdef struct Progress:
 cdef class Timetable:
     cdef ScheduleState state
     cdef Engines engines
-    # The accepted schedule, if any: by stretch the progress and the states of the engines at its begin.
+    # The accepted schedule; `known` is False if there is none. For each stretch: its progress, and the state of the
+    # engines at its beginning.
     cdef bint known
     cdef int64_t time
     cdef vector[Progress] kept
     cdef vector[vector[int64_t]] notes
-    # By value: last slot at which the stored memory is live, -1 if not stored; whether a load may use lingering memory.
+    # For each value: the last slot at which the memory to be stored is live, or -1 if the value is not stored; and
+    # whether one of its loads may have used lingering memory.
     cdef vector[int] freed_at
     cdef vector[int] resumed
-    # The candidate schedule.
+    # The candidate schedule, with the same fields.
     cdef int64_t tried_time, done
     cdef vector[Progress] tried
     cdef vector[vector[int64_t]] tried_notes
-    # By stretch: whether its timeline may differ even if it begins in the same state.
+    # For each stretch, 1 if its timeline may differ even if the engines are in the same state at its beginning.
     cdef vector[int] changed
-    # Range of stretches in which it differs from the accepted schedule.
+    # Range of stretches in which the candidate differs from the accepted schedule.
     cdef Py_ssize_t begin, until
-    # value << 32 | 1 + accepted entry of freed_at, for `undo`.
+    # Changes of freed_at, for `undo`: value << 32 | 1 + accepted entry.
     cdef vector[int64_t] moved
     # Values whose loads use lingering memory.
     cdef vector[int] resuming
-    # Loads since the last run.
+    # Values loaded between the last run and the next.
     cdef vector[int] awaiting
-    # slot << 32 | value: values that a node stores, by the end of their lives.
+    # Values that a node stores, in the order in which their memory is freed: slot << 32 | value.
     cdef vector[int64_t] storing
 
     cdef void forget(self) noexcept nogil
@@ -63,5 +66,5 @@ cdef class Timetable:
     cdef bint ends_at(self, Py_ssize_t x, Py_ssize_t slot) noexcept nogil
 
     cdef inline void mark(self, Py_ssize_t slot) noexcept nogil:
-        """Mark the stretch of a slot as changed."""
+        """Mark the stretch that contains a slot as changed."""
         self.changed[slot // STRETCH] = 1

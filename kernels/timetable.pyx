@@ -1,9 +1,10 @@
 # distutils: language = c++
-"""Incremental timeline of a schedule with copies: after a change, only what differs is computed again.
+"""Incremental timeline of a schedule with copies: after a change, only the affected stretches are timed again.
 
-Slots are divided into stretches. For the accepted schedule, the state of the three engines is saved at the begin of
-each stretch, with times relative to that point. A changed schedule is timed from the stretch of its first change. When
-the engines reach the saved state, the following stretches take the same time as before, up to the next change.
+Slots are divided into stretches. For the accepted schedule, the state of the three engines at the beginning of each
+stretch is saved, with times relative to this point. A changed schedule, the candidate, is timed from the stretch of its
+first change. When the engines reach a saved state, the following stretches take the same time as before, up to the next
+change.
 """
 
 cimport cython
@@ -16,18 +17,19 @@ from remat_algos.kernels.timeline cimport Engines
 from remat_algos.kernels.types cimport ENDLESS, int64_t
 
 cdef enum:
-    # Work in units of an edge of the profile: slots per unit, and units of a trial that ends at once.
+    # Work is counted in units of the work for an edge of the profile. SLOTS_OF_WORK slots take one unit, and each trial
+    # takes WORK_OF_PLAY units in addition.
     SLOTS_OF_WORK = 2
     WORK_OF_PLAY = 24
 
 
 @cython.final
 cdef class Timetable:
-    """Timelines of the accepted schedule and of the candidate of a state.
+    """Timelines of the accepted schedule and of a candidate.
 
-    Cost: O(values + slots / 64 * concurrent copies) memory. A trial takes O(slots) time at most: the stretches that a
-    move changes, and those after each until the engines return to the saved states. The first load of a value also
-    changes its first run, where the value is stored.
+    Cost: O(values + slots / 64 * concurrent copies) memory. Timing a candidate takes O(slots) time at most: it visits
+    the stretches that a move changes, and after each of them all stretches until the engines return to a saved state.
+    The first load of a value also changes the stretch of its first run, where the value is stored.
     """
 
     def __init__(self, ScheduleState state not None, Engines engines not None):
@@ -35,7 +37,7 @@ cdef class Timetable:
         self.forget()
 
     cdef void forget(self) noexcept nogil:
-        """Discard the accepted schedule; the next trial starts from the beginning."""
+        """Discard the accepted schedule; the next call of `play` times the whole schedule."""
         self.known = False
 
     cdef void undo(self) noexcept nogil:
@@ -46,7 +48,7 @@ cdef class Timetable:
         self.moved.clear()
 
     cdef int64_t play(self, double bar) except -1 nogil:
-        """Time of the state, with memory lingering within the limit; ENDLESS if above the bar."""
+        """Return the time of the candidate, which is the schedule of the state; ENDLESS if it exceeds the bar."""
         cdef Py_ssize_t n_stretches = self.state.n_slots // STRETCH
         self.undo()
         self.resuming.clear()
@@ -62,7 +64,7 @@ cdef class Timetable:
         return self.run(bar)
 
     cdef int keep(self) except -1 nogil:
-        """Accept the schedule of the last trial."""
+        """Accept the candidate."""
         cdef Py_ssize_t i, stretch, n_stretches = self.kept.size()
         cdef int64_t clock, done
         for stretch in range(self.begin, self.until):
@@ -82,7 +84,7 @@ cdef class Timetable:
         return 0
 
     cdef bint wrong(self) except -1 nogil:
-        """True if timing the whole schedule differs from the incremental result; for tests."""
+        """Return True if timing the whole schedule gives another result than the incremental timeline; for tests."""
         cdef Py_ssize_t stretch, x
         if not self.known:
             return False
@@ -104,13 +106,13 @@ cdef class Timetable:
     # ---------------------------------------------------------------- changes
 
     cdef Py_ssize_t next_changed(self, Py_ssize_t stretch) noexcept nogil:
-        """The first changed stretch from this one on."""
+        """Return the first changed stretch at or after this one."""
         while stretch < <Py_ssize_t>self.changed.size() and not self.changed[stretch]:
             stretch += 1
         return stretch
 
     cdef int find_changes(self) except -1 nogil:
-        """Mark the stretches whose timeline may differ from the accepted one."""
+        """Mark the stretches whose timeline may differ from that of the accepted schedule."""
         cdef Py_ssize_t i, v, slot, x, j, stretch, low = self.state.n_slots, high = 0
         cdef int64_t entry, limit = self.state.profile.track_limit[0]
         cdef vector[int64_t]* edges = &self.state.profile.applied
@@ -132,7 +134,7 @@ cdef class Timetable:
             if slot <= self.state.n_slots:
                 low, high = min(low, slot), max(high, slot)
         for stretch in range(low // STRETCH, (high + STRETCH - 1) // STRETCH):
-            # Bytes matter only if some memory lingers and might not fit.
+            # Live bytes affect the time only if memory lingers in the stretch and might exceed the limit.
             if self.kept[stretch].lingering >= 0 and (
                 self.state.profile.top[stretch * STRETCH // BLOCK_SIZE] + self.kept[stretch].lingering > limit
             ):
@@ -140,7 +142,7 @@ cdef class Timetable:
         return 0
 
     cdef int compare(self, Py_ssize_t x, Py_ssize_t slot) except -1 nogil:
-        """Mark where the stored memory of a value is freed, if a change at a slot has moved this."""
+        """Mark the stretches that change if a change at `slot` moves the point at which stored memory of x is freed."""
         cdef Py_ssize_t n_loads = self.state.n_loads_of(x), before = self.freed_at[x], now = -1, p, at
         if n_loads == 0 and before < 0:
             return 0
@@ -151,7 +153,7 @@ cdef class Timetable:
             self.freed_at[x] = <int>now
             p = self.state.producer[x]
             if now < 0 or before < 0 or self.state.value_end[p] > self.state.value_begin[p] + 1:
-                # Stored at this slot or not, or in another order.
+                # The first run of the node now stores other values, or stores them in another order.
                 self.mark(self.state.first[p])
             if now >= 0 and before >= 0:
                 self.mark(min(now, before))
@@ -164,7 +166,7 @@ cdef class Timetable:
     # ---------------------------------------------------------------- the timeline
 
     cdef int64_t run(self, double bar) except -1 nogil:
-        """Time the marked stretches, and those that begin in another state than before."""
+        """Time the marked stretches, and those that begin in another state of the engines than before."""
         cdef Py_ssize_t n_stretches = self.kept.size(), stretch = self.next_changed(0), changed
         cdef int64_t clock, done
         self.begin, self.until, self.tried_time = stretch, n_stretches, self.time
@@ -204,7 +206,7 @@ cdef class Timetable:
         return self.tried_time
 
     cdef int restore(self, Py_ssize_t stretch) except -1 nogil:
-        """Restore the engines to the saved state at the begin of a stretch."""
+        """Restore the saved state of the engines at the beginning of a stretch."""
         cdef Py_ssize_t i
         cdef vector[int64_t]* notes = &self.notes[stretch]
         self.awaiting.clear()
@@ -221,7 +223,7 @@ cdef class Timetable:
         return 0
 
     cdef int note(self, Py_ssize_t stretch) except -1 nogil:
-        """Save the state of the engines at the begin of a stretch."""
+        """Save the state of the engines at the beginning of a stretch."""
         cdef Py_ssize_t i
         self.tried[stretch].clock, self.tried[stretch].done = self.engines.clock, self.done
         self.engines.write(self.tried_notes[stretch])
@@ -292,7 +294,7 @@ cdef class Timetable:
         return 0
 
     cdef Py_ssize_t freed_behind(self, Py_ssize_t x) noexcept nogil:
-        """The last slot at which the first instance of a value is live."""
+        """Return the last slot at which the first instance of a value is live."""
         cdef vector[int]* row = &self.state.uses[x]
         cdef vector[int]* origins = &self.state.origins[x]
         cdef Py_ssize_t at = row.size()
@@ -301,7 +303,7 @@ cdef class Timetable:
         return max(origins[0][0], row[0][at - 1]) if at else origins[0][0]
 
     cdef bint ends_at(self, Py_ssize_t x, Py_ssize_t slot) noexcept nogil:
-        """True if a slot has the last read of an instance of a value."""
+        """Return True if the run in a slot is the last one that reads some instance of a value."""
         cdef vector[int]* row = &self.state.uses[x]
         cdef vector[int]* origins = &self.state.origins[x]
         cdef Py_ssize_t at = place_after(row[0], slot), i

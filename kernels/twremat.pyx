@@ -1,5 +1,7 @@
 # distutils: language = c++
-"""Schedules by recursion on a tree of separators: plain as in kumar2019, or in batches."""
+"""Schedules by recursion on a tree of separators: plain as in algorithm 1 of kumar2019, or with batches of requests.
+
+A visit of a component is a call of the recursion: it runs all nodes of the component that its targets need."""
 
 import numpy as np
 
@@ -19,7 +21,7 @@ cdef enum:
     _UNLIMITED = -1
     SHORTEST_REPEAT = 16                  # minimum runs to cache
     FEWEST_SLOTS = 1024
-    # Ids per vertex up to which scanning all ids is faster than sorting.
+    # Scanning a range of ids is faster than sorting if it contains at most this many ids per vertex.
     DENSE = 8
 
 PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
@@ -28,15 +30,15 @@ PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
 def recursive_order(Int64s pred_indptr, Int32s pred, Int64s memory, Int32s targets, *, Int32s end, Int64s child_indptr,
                     Int32s children, Int32s owner, Int32s n_bags, int64_t recursion_limit, int64_t batch,
                     int64_t longest):
-    """An order that computes the targets, by recursion on a tree of separators.
+    """Return an order that computes the targets, by recursion on a tree of separators.
 
-    pred_indptr : int64[n + 1], pred : int32[k], memory : int64[n], ids topological; targets : int32[t]; end, n_bags :
-    int32[s], child_indptr : int64[s + 1], children : int32[s - 1], owner : int32[n] the tree in preorder;
-    recursion_limit : components with fewer bags are run in one pass; batch : PLAIN, UNLIMITED, or the bytes that one
-    visit may add to its immediate needs; longest : maximum number of runs
+    pred_indptr : int64[n + 1], pred : int32[k], memory : int64[n], ids in topological order; targets : int32[t]; end,
+    n_bags : int32[s], child_indptr : int64[s + 1], children : int32[s - 1], owner : int32[n] the tree of separators,
+    numbered in preorder; recursion_limit : components with fewer bags are run in one pass; batch : PLAIN, UNLIMITED, or
+    the bytes that a visit may compute for later readers; longest : maximum number of runs
     Returns int32[m], or None if it would be longer.
-    Cost: O(m) memory, and about O(m + reads of all runs) time, since repeated visits are copied; m may be n^(log n)
-    times as long as n on dense graphs, so give `longest`.
+    Cost: O(m) memory, and about O(m + reads of all runs) time, since repeated visits are copied. On dense graphs m
+    may grow like n^(log n), so limit it by `longest`.
     """
     cdef _SeparatorRecursion r = _SeparatorRecursion.__new__(_SeparatorRecursion)
     cdef Py_ssize_t n = owner.shape[0]
@@ -63,7 +65,7 @@ def recursive_order(Int64s pred_indptr, Int32s pred, Int64s memory, Int32s targe
 
 
 def dependent_nodes(Int64s pred_indptr, Int32s pred, Flags chosen):
-    """The chosen nodes and their descendants: uint8[n].
+    """Return flags of the chosen nodes and their descendants, uint8[n].
 
     pred_indptr : int64[n + 1], pred : int32[k], chosen : uint8[n]
     Cost: O(n + k) time, O(n) memory.
@@ -78,44 +80,44 @@ def dependent_nodes(Int64s pred_indptr, Int32s pred, Flags chosen):
     return result
 
 
-# The recursion, and its cached visits.
+# The recursion and the cache of its visits.
 
 cdef struct _ComponentRequest:
-    int child                             # component with the vertex
+    int child                             # component of the vertex
     int vertex
-    # The first and the last node of the separator that read it.
+    # Positions in the separator of the first and the last node that read the vertex.
     int first
     int last
-    # The last node of the separator that must run before it, -1 for none.
+    # Position of the last node of the separator that must run before the vertex, -1 for none.
     int level
     bint live
 
 
 cdef struct _Visit:
-    # Hash of the separator, the targets and what must be run for them.
+    # Hash of the separator, the targets, and the nodes to run for the targets.
     uint64_t key
-    # A second hash of the same; 0 in a free slot.
+    # A second hash of the same data; 0 in a free slot.
     uint64_t check
-    # Position of its runs in the order.
+    # Range of the runs of the visit in the order.
     int64_t begin
     int64_t past
 
 
 @cython.final
 cdef class _Visits:
-    """Hash table of past visits, whose runs are copied if a visit is repeated.
+    """Hash table of finished visits. If a visit is repeated, its runs are copied.
 
     At most half of the slots are used, so every probe ends at a free slot.
     """
 
-    cdef vector[_Visit] slots             # a power of two
+    cdef vector[_Visit] slots             # size is a power of 2
     cdef int64_t n_used
 
     def __cinit__(self):
         self.slots.resize(FEWEST_SLOTS)
 
     cdef _Visit* slot(self, uint64_t key, uint64_t check) noexcept nogil:
-        """The slot of a visit, or the free slot for it."""
+        """Return the slot of a visit, or the free slot in which to store it."""
         cdef uint64_t last = self.slots.size() - 1, i = key & last
         while self.slots[i].check and (self.slots[i].key != key or self.slots[i].check != check):
             i = (i + 1) & last
@@ -147,10 +149,10 @@ cdef bint _by_child(const _ComponentRequest& a, const _ComponentRequest& b) noex
 
 @cython.final
 cdef class _SeparatorRecursion:
-    """One schedule under construction. The recursion is as deep as the tree, which is logarithmic.
+    """The recursion and the order that it builds. It is as deep as the tree of separators, which is logarithmic.
 
     level[v] is valid if seen[v] == calls, that is, until the next call of `reach`. After a MemoryError the order is
-    incomplete and n_keeping too high: discard the object.
+    incomplete and n_keeping is too high: discard the object.
     """
     cdef Int64s pred_indptr
     cdef Int32s pred
@@ -161,10 +163,10 @@ cdef class _SeparatorRecursion:
     cdef Int32s owner
     cdef Int32s n_bags
     cdef int64_t recursion_limit, batch, longest
-    # By vertex: the last call that reached it.
+    # For each vertex, the number of the last call of `reach` that reached it.
     cdef int[::1] seen
     cdef int[::1] level
-    # By vertex: calls that keep it for a later reader.
+    # For each vertex, the number of open visits that keep it live for a later reader.
     cdef int[::1] n_keeping
     cdef int calls
     cdef bint stopped
@@ -172,14 +174,14 @@ cdef class _SeparatorRecursion:
     cdef vector[int] order
 
     cdef int child_of(self, int s, int v) noexcept nogil:
-        """The child of s whose subtree owns v, which must exist."""
+        """Return the child of s whose subtree owns v; there must be one."""
         cdef const int* begin = &self.children[0] + self.child_indptr[s]
         cdef const int* past = &self.children[0] + self.child_indptr[s + 1]
         cdef const int* at = lower_bound(begin, past, self.owner[v])
         return at[0] if at != past and at[0] == self.owner[v] else (at - 1)[0]
 
     cdef int reach(self, int s, vector[int]& targets, vector[int]& reached) except -1 nogil:
-        """Collect the nodes to run for the targets: they and their ancestors below s, except live ones; unordered."""
+        """Collect the targets and their ancestors in the subtree of s, not passing through live ones; unsorted."""
         cdef int64_t i = 0, j
         cdef int v, u
         self.calls += 1
@@ -198,7 +200,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int ascending(self, vector[int]& reached) except -1 nogil:
-        """Sort the reached vertices; if they are dense, by scanning the marks of all vertices."""
+        """Sort the reached vertices; if they are dense, scan the marks of a range of vertices instead."""
         cdef int v, low, high
         cdef size_t i = 0
         if reached.empty():
@@ -216,7 +218,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int levels(self, int s, vector[int]& reached, vector[int]& own) except -1 nogil:
-        """Find the needed nodes of the separator, and for each reached vertex the last of them that it depends on."""
+        """Collect the reached nodes of the separator; find the last of them that each reached vertex depends on."""
         cdef int64_t j
         cdef int v, u, last
         for v in reached:
@@ -233,7 +235,7 @@ cdef class _SeparatorRecursion:
 
     cdef int requests(self, int s, vector[int]& targets, vector[int]& own,
                       vector[_ComponentRequest]& result) except -1 nogil:
-        """Collect the reads below s of the separator's nodes and of the caller, by component and reader, once each."""
+        """Collect the vertices below s that the separator's nodes or the caller read, by component and reader."""
         cdef vector[_ComponentRequest] each
         cdef _ComponentRequest request
         cdef int64_t i, j
@@ -264,7 +266,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int visit(self, int s, vector[int]& targets) except -1 nogil:
-        """Run what the targets need; all of it is below s."""
+        """Run the targets and everything that they need, all of which is in the subtree of s."""
         cdef vector[int] reached, own
         cdef _Visit visit, known
         cdef uint64_t salted
@@ -281,10 +283,10 @@ cdef class _SeparatorRecursion:
             self.order.insert(self.order.end(), reached.begin(), reached.end())
             return 0
         visit.key, visit.check = <uint64_t>s, <uint64_t>targets.size()
-        # No target is live.
+        # Targets are never live, so each of them must be run.
         for v in targets:
             visit.key, visit.check = mix_word(visit.key ^ <uint64_t>v), mix_word(visit.check ^ <uint64_t>v)
-        # Live values are not reached, but also matter.
+        # In batches, what is live also affects the runs. So the hash includes the vertices that are reached.
         if self.batch != _PLAIN:
             self.reach(s, targets, reached)
             for v in reached:
@@ -317,7 +319,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int plain(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
-        """Algorithm 1: before each node of the separator, its inputs by component; the targets last."""
+        """Run algorithm 1: visit the inputs of each node of the separator before the node; visit the targets last."""
         cdef vector[int] inputs
         cdef int64_t j
         cdef int v, u
@@ -337,7 +339,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int visit_children(self, int s, vector[int]& vertices) except -1 nogil:
-        """Visit the components of some vertices, each for its own vertices."""
+        """Visit each component that contains some of the vertices, with these vertices as targets."""
         cdef vector[_ComponentRequest] each
         cdef vector[int] requested
         cdef _ComponentRequest request
@@ -358,7 +360,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int batched(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
-        """Like `plain`, but a visit to a component also computes requests of later readers within the batch."""
+        """Run like `plain`, but a visit of a component also computes vertices for later readers, within the batch."""
         cdef vector[_ComponentRequest] requests
         cdef int64_t i, begin, past, j
         self.requests(s, targets, own, requests)
@@ -381,18 +383,18 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int fetch(self, vector[_ComponentRequest]& requests, int64_t begin, int64_t past, int i) except -1 nogil:
-        """Visit a component if reader i is the first to read something in it."""
+        """Visit a component if reader i is the first reader of some vertex in it."""
         cdef vector[int] requested
         cdef int64_t j, extra = 0
         cdef int v
         cdef bint missing = False
         for j in range(begin, past):
-            # If it is live, only other computable values are added.
+            # A vertex that an earlier batch computed is already live and is skipped below.
             missing |= requests[j].first == i
         if not missing:
             return 0
         for j in range(begin, past):
-            # Fetched earlier, and live until its last reader.
+            # Computed earlier, and live until its last reader has run.
             if requests[j].first < i or requests[j].live:
                 continue
             if requests[j].first > i:

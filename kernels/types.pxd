@@ -1,6 +1,6 @@
-# Types and constants shared by kernels.
+# Types and constants that all kernels share.
 #
-# Ids are int32; row pointers, steps, bytes and costs int64; flags uint8.
+# Ids are int32, flags are uint8; row pointers, steps, bytes and costs are int64.
 
 from libc.stdint cimport int64_t, uint64_t
 

@@ -1,7 +1,8 @@
 # Loops over dense rows, compiled for AVX-512, AVX2 and baseline x86-64.
 #
-# The dynamic linker selects a version when a module is loaded. Other compilers and platforms use the plain loop. Rows
-# that are written never overlap rows that are read. `tests/benchmarks/compiled.py` compares the loops with Numba.
+# The dynamic linker selects a version when a module is loaded. Other compilers and platforms use the plain loop. The
+# row that a loop writes never overlaps a row that it only reads. `tests/benchmarks/compiled.py` compares the loops with
+# Numba.
 
 from libc.stdint cimport uint64_t
 
