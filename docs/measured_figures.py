@@ -155,15 +155,15 @@ def seconds_for_moments():
 SENTENCES = (
     (
         "theory/closure_bound.md",
-        "The order of ids of `layered_graph(250, 0.43, seed=0)` of `tests/benchmarks` needs {ids} bytes. From {share} "
-        "% of that on the bound is 0: at every step, the nodes that need not have run before it can be chosen so that "
-        "what is live fits without a second run. And `lowest_pass(graph, search=True)` is an order of one pass in "
-        "{lowest} bytes, {of_ids} %: no bound can say more.",
+        "The order of ids of `layered_graph(250, 0.43, seed=0)` of `tests/benchmarks` needs {ids} bytes. At {share} "
+        "% of that and above, the bound is 0: for every step, the free nodes can be placed before or after it so that "
+        "the live values fit without a second run. And `lowest_pass(graph, search=True)` finds an order of one pass in "
+        "{lowest} bytes, {of_ids} %, so at that limit no valid bound is above 0.",
         one_pass_of_a_layered_graph,
     ),
     (
         "theory/moment_bound.md",
-        "They stop after {default} s by effort default, and after {best} s by best.",
+        'They stop after {default} s with `"default"` and after {best} s with `"best"`.',
         seconds_for_moments,
     ),
     (
