@@ -158,11 +158,12 @@ CALLS = (
 
 
 FIGURES = ("values", "FLOPs", "moved", "gradient reads")
+PARTS = ("node", "operation", "values", "FLOPs", "gradient reads")
 KINDS = """
 
 ## All kinds of operations
 
-- *gradient reads*: the operands, the result, or neither, in addition to the extra values.
+- *gradient reads*: the operands, the result, or neither; and extra values of the node, in italics.
 - *heavy*: a matrix product or a convolution.
 - *in place*: the operation may [overwrite](theory/sharing.md) its first read, a sum or difference either of its
   first two, if no later node reads it; its gradient may overwrite the gradient that it reads. *gradient in
@@ -282,13 +283,12 @@ def layers():
         (
             f"`{kind.name}`",
             reads(kind),
-            ", ".join(kind.extra),
             ", ".join(properties(kind)),
             ", ".join(kind.aliases),
         )
         for kind in operation_kinds()
     ]
-    columns = ("operation", "gradient reads", "extra values", "properties", "also called")
+    columns = ("operation", "gradient reads", "properties", "also called")
     added = {call.removeprefix("net."): layer(call) for call in CALLS}
     single = {call: rows[0] for call, (_, rows) in added.items() if len(rows) == 1}
     several = {call.partition("(")[0] for call in added.keys() - single.keys()}  # described below
@@ -306,7 +306,7 @@ def layers():
     )
     for call, (said, rows) in added.items():
         if len(rows) > 1:
-            text += f"\n\n## {call}\n\n{said}\n\n{aligned_table(('node', 'operation', *FIGURES), rows)}"
+            text += f"\n\n## {call}\n\n{said}\n\n{aligned_table(PARTS, [(*row[:4], row[5]) for row in rows])}"
     return text + KINDS + aligned_table(columns, kinds) + "\n"
 
 
@@ -317,7 +317,7 @@ def what(said):
 
 def reads(kind):
     own = [what for what, saved in zip(("its reads", "its values"), kind.saved(), strict=True) if saved]
-    return ", ".join(own)
+    return ", ".join([*own, *(f"*{name}*" for name in kind.extra)])
 
 
 def properties(kind):

@@ -1,7 +1,6 @@
 """docs/compiled.md lists the kernels that are there."""
 
 import re
-from pathlib import Path
 
 from docs.page_parts import filled
 from tests.benchmarks import compiled
@@ -13,13 +12,11 @@ def part(text, name):
     return re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end {name} -->", text, re.DOTALL)[1]
 
 
-def rows(text):
-    return [line for line in text.splitlines() if line.startswith("|")]
-
-
-def test_the_list_of_kernels_is_what_the_script_writes():
-    """`python -m tests.benchmarks.compiled --only kernels --write`; what the command prints is that of one machine."""
-    assert rows(compiled.kernels(Path())) == rows(part(PAGE, "kernels"))
+def test_the_page_lists_the_kernels():
+    """`python -m tests.benchmarks.compiled --only kernels --write` writes it; other rows depend on the machine."""
+    listed = re.search(r"^kernels .*: ([^\n]*(?:\n +\S.*)*)", part(PAGE, "kernels"), re.MULTILINE)[1]
+    names = [source.stem for source in (compiled.ROOT / "kernels").glob("*.pyx")]
+    assert re.split(r",\s+", listed) == sorted(names)
 
 
 def test_every_loop_that_is_measured_has_both_tables():

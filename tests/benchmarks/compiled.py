@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "compiled.md"
 UNITS = {"plain": (), "AVX2": ("-mavx2",), "AVX-512": ("-mavx512f",)}
 ROUNDS, ENTRIES = 11, 6_000_000
-LENGTHS = 16, 64, 256, 1024, 4096
+LENGTHS = 16, 64, 4096
 CALLS = """
 long long rows_raise(double* row, const double* other, double by, double most, long long n, long long times) {
     for (; times; times--) remat_raise(row, other, n, by++, most);
@@ -94,7 +94,6 @@ TITLES = {
     "count_bits": "bits of words",
 }
 
-VECTORS = ("raise", "first_below", "lower", "add", "fold", "top", "excess")  # loops of kernels/vectors.pxd
 MODULES = {  # the kernels in which the loops are
     **dict.fromkeys(["rows_raise", "first_below"], "lower_set_dp"),
     "rows_lower": "chain_table",
@@ -244,24 +243,14 @@ def first_calls(folder: Path) -> str:
 
 
 def kernels(_: Path) -> str:
-    """All kernels and what each answers, and what `remat --version --verbose` prints of them, as Markdown."""
-    rows = []
-    for source in sorted((ROOT / "kernels").glob("*.pyx")):
-        text = source.read_text(encoding="utf-8")
-        summary = re.search(r'"""(.*?)\.?(?:\n|""")', text)[1]
-        loops = [f"`{name}`" for name in VECTORS if f"remat_{name}(" in text]
-        rows.append([f"`{source.stem}`", "Cython", summary, ", ".join(loops)])
-    for source in sorted((ROOT / "kernels" / "cuda").glob("*.cu")):
-        summary = re.match(r"// ([^:.]*)", source.read_text(encoding="utf-8"))[1]
-        rows.append([f"`cuda/{source.name}`", "CuPy, at first use", summary, ""])
+    """Return the rows of `remat --version --verbose` on kernels, as Markdown."""
     printed = io.StringIO()
     with redirect_stdout(printed):
         print_text(f"remat {remat_algos.__version__}")
         for label, text in installation_rows(installation()):
             if label in SHOWN:
                 print_row(label, text)
-    lines = table(["kernel", "compiled by", "what it has", "dense loops"], rows)
-    return "\n".join([lines, "", "```text", "$ remat --version --verbose", f"{printed.getvalue()}```"])
+    return f"```text\n$ remat --version --verbose\n{printed.getvalue()}```"
 
 
 PARTS = {"kernels": kernels, "later calls": later_calls, "first calls": first_calls}
