@@ -224,6 +224,7 @@ ITEMS = (
         "copies",
         "overhead in time and bound of `solve` with copies to the host",
         "python -m tests.benchmarks.copies",
+        files=("docs/results/copies.txt",),
         pages=(f"{BENCHMARKS}#copies",),
         times=ROWS,
     ),
@@ -455,11 +456,22 @@ def sections() -> list[str]:
     return [heading for heading in headings if heading not in ("quality", "copies")]
 
 
+def linked_files(item: Item) -> set[str]:
+    """Files of an item that a page links which the item writes as a whole."""
+    files = item.written(ROOT)
+    text = "".join((ROOT / path).read_text("utf-8") for path in files if path.endswith(".md"))
+    return {path for path in files if re.search(rf"\((?:figures/)?{re.escape(Path(path).name)}\)", text)} - {
+        path for path in files if path.endswith(".md")
+    }
+
+
 def outputs(item: Item, known: dict[str, str]) -> str:
     """What an item shows, and links to its files and pages."""
     files = sorted(item.written(ROOT))
     shown = [path for path in files if path in known or path.startswith("docs/results/") or path.endswith(".md")]
-    links = [link(path) for path in shown or files[:1]]
+    linked = linked_files(item)
+    links = [link(path) for path in shown or files[:1] if path not in linked]
+    links += [f"and the {len(linked)} tables and figures there"] if linked else []
     if item.pages == (BENCHMARKS,):
         links += [link(f"{BENCHMARKS}#{name}", name) for name in sections()]
     else:
@@ -492,6 +504,8 @@ def own_seconds(item: Item) -> float:
         )
     _, _, heading = "".join(item.pages).partition("#")
     section = (ROOT / BENCHMARKS).read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    if heading:
+        section = "".join((ROOT / path).read_text("utf-8") for path in item.files) or section
     rows = [line[2:-2].split(" | ") for line in section.splitlines() if line.startswith("| ")]
     column = next((cells.index("CPU s") for cells in rows if "CPU s" in cells), None) if heading else None
     if column is None:
@@ -500,14 +514,12 @@ def own_seconds(item: Item) -> float:
     return sum(float(amount) for amount in amounts if re.fullmatch(r"[\d.]+", amount))
 
 
-def took(item: Item, record: dict[str, dict]) -> tuple[str, str, str]:
-    """CPU minutes, memory, and the occasion, as the page says them."""
+def took(item: Item, record: dict[str, dict]) -> tuple[str, str]:
+    """Return CPU minutes and memory as the page states them."""
     if found := record.get(item.name):
-        where = found["measured_on"]
-        occasion = f"{where['date']}, {where['commit']}"
-        return minutes(found["cpu_seconds"]), mebibytes(found["peak_bytes"]), occasion
+        return minutes(found["cpu_seconds"]), mebibytes(found["peak_bytes"])
     own = own_seconds(item)
-    return (f"at least {minutes(own)}", "not measured", "the sum of its rows") if own else ("not measured",) * 3
+    return (f"at least {minutes(own)}" if own else ""), ""
 
 
 def escaped(rows: list[list[str]]) -> list[list[str]]:
@@ -520,15 +532,15 @@ def page(record: dict[str, dict]) -> str:
     known = titles()
     commands, claims = [], []
     for item in ITEMS:
-        cpu, memory, occasion = took(item, record)
+        cpu, memory = took(item, record)
         name = item.name + (" (quick)" if item.quick else "")
         needs = ", ".join(item.needs)
-        commands.append([name, f"`{item.command}`", needs, compares(item), cpu, memory, occasion])
+        commands.append([name, f"`{item.command}`", needs, compares(item), cpu, memory])
         claims.append([item.name, outputs(item, known)])
     parts = {
         "needed": needed(record),
         "commands": table(
-            ["item", "command", "needs", "compared", "CPU minutes", "memory", "measured"], escaped(commands)
+            ["item", "command", "needs", "compared", "CPU minutes", "memory"], escaped(commands)
         ),
         "machines": f"Measured on {'; and on '.join(machines(record))}.",
         "claims": table(["item", "what it shows"], escaped(claims)),

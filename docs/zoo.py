@@ -105,7 +105,6 @@ call adds. `image` is a tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, 
 64 integers, `labels` 8; `expert` is a linear layer. Values are float32 unless stated.
 
 - *FLOPs*: two for each multiply-add, plus those of element-wise work.
-- *moved*: bytes that the operation reads and writes once, including parameters.
 - *gradient reads*: the values that its gradient reads. Residents (inputs, parameters, states) are always in memory.
 - *values*: all after the first, except the parts of `split`, are kept for the gradient alone; with `counting="paper"`
   they do not exist.
@@ -157,8 +156,7 @@ CALLS = (
 )
 
 
-FIGURES = ("values", "FLOPs", "moved", "gradient reads")
-PARTS = ("node", "operation", "values", "FLOPs", "gradient reads")
+FIGURES = ("values", "FLOPs", "gradient reads")
 KINDS = """
 
 ## All kinds of operations
@@ -306,7 +304,7 @@ def layers():
     )
     for call, (said, rows) in added.items():
         if len(rows) > 1:
-            text += f"\n\n## {call}\n\n{said}\n\n{aligned_table(PARTS, [(*row[:4], row[5]) for row in rows])}"
+            text += f"\n\n## {call}\n\n{said}\n\n{aligned_table(('node', 'operation', *FIGURES), rows)}"
     return text + KINDS + aligned_table(columns, kinds) + "\n"
 
 
@@ -369,7 +367,6 @@ def row(graph, v, layer):
         ", ".join(words),
         values,
         f"{layer.flops:,}",
-        f"{layer.bytes_moved:,}",
         saved,
     )
 

@@ -1,6 +1,7 @@
 """Keep, recompute or offload: overhead in time and lower bound of `solve` over two links.
 
-`python -m tests.benchmarks.copies` measures all rows and writes the section "copies" of docs/benchmarks.md;
+`python -m tests.benchmarks.copies` measures all rows and writes them into docs/results/copies.txt and the section
+"copies" of docs/benchmarks.md;
 `--rows llama_7b` measures the rows of some graphs and writes nothing.
 """
 
@@ -21,8 +22,9 @@ from docs.page_parts import line, table
 from remat_algos.cost.links import Link
 from remat_algos.schedule.emission import baseline_peak
 from tests.benchmarks.occasion import Occasion
-from tests.benchmarks.page import COPIES, missed_line, write_section
+from tests.benchmarks.page import COPIES, PAGE, missed_line, write_section
 
+RECORD = PAGE.parent / "results" / "copies.txt"
 DEVICE = "cost=roofline&device=h100-sxm&dtype=bfloat16"
 BUDGETS = (50, 35, 25)
 RATES = (50, 200)  # GB/s each way
@@ -40,8 +42,8 @@ HEAD = f"""
 Training graphs of the zoo on an H100, costs from the roofline at bfloat16 (`{DEVICE}`),
 within shares of the peak of one pass, over links of 50 and 200 GB/s each way without latency (`share=1`). Overheads are
 in % of one pass: of compute without copies, of time with them. The bound holds for every plan with copies. If it is
-above `wanted`, no plan reaches `wanted`. CPU seconds include the plan without copies.
-`python -m tests.benchmarks.copies` writes this section.
+above `wanted`, no plan reaches `wanted`. CPU seconds include the plan without copies. The table has the rows of 50 %;
+[copies.txt](results/copies.txt) also has those of 35 % and 25 %. `python -m tests.benchmarks.copies` writes both.
 """
 COLUMNS = ("graph", "budget", "no copies", "GB/s", "time", "bound", "wanted", "host GiB", "CPU s")
 Record = dict[str, Any]
@@ -138,8 +140,13 @@ def section(records: Sequence[Mapping[str, Any]], where: str) -> str:
     """The section of docs/benchmarks.md."""
     late = sum(missed(record) for record in records)
     lines = [COPIES, HEAD, f"Measured on {where}.", "", missed_line(late, len(records)), ""]
-    lines.append(table(COLUMNS, map(cells, records)))
+    lines.append(table(COLUMNS, (cells(record) for record in records if record["budget"] == BUDGETS[0])))
     return "\n".join(lines) + "\n"
+
+
+def record_text(records: Sequence[Mapping[str, Any]], where: str) -> str:
+    """The rows of all budgets, and where they were measured."""
+    return f"{table(COLUMNS, map(cells, records))}\n\nMeasured on {where} (`python -m tests.benchmarks.copies`).\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -159,6 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
                 print(line(cells(record)), flush=True)
     if not words.rows:
         write_section(section(records, str(occasion)))
+        RECORD.write_text(record_text(records, str(occasion)), encoding="utf-8")
     return int(any(map(missed, records)))
 
 
