@@ -217,6 +217,7 @@ ITEMS = (
         "quality",
         "overhead, bound and gap of `solve` on networks, layered graphs and golden optima",
         "python -m pytest tests/benchmarks -k quality",
+        files=("docs/results/quality.txt",),
         pages=(f"{BENCHMARKS}#quality",),
         times=ROWS,
     ),
@@ -539,9 +540,7 @@ def page(record: dict[str, dict]) -> str:
         claims.append([item.name, outputs(item, known)])
     parts = {
         "needed": needed(record),
-        "commands": table(
-            ["item", "command", "needs", "compared", "CPU minutes", "memory"], escaped(commands)
-        ),
+        "commands": table(["item", "command", "needs", "compared", "CPU minutes", "memory"], escaped(commands)),
         "machines": f"Measured on {'; and on '.join(machines(record))}.",
         "claims": table(["item", "what it shows"], escaped(claims)),
     }

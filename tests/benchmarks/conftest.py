@@ -79,7 +79,9 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
     for record in records:
         terminalreporter.write_line(quality.text(record))
     if exitstatus == 0 and quality.is_whole(records):
-        write_section(quality.section(records, str(Occasion.now(config.stash[LOAD]))))
+        where = str(Occasion.now(config.stash[LOAD]))
+        write_section(quality.section(records, where))
+        quality.RECORD.write_text(quality.record_text(records, where), encoding="utf-8")
         terminalreporter.write_line(f"written to {PAGE}")
 
 

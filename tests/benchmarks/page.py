@@ -12,7 +12,7 @@ from tests.benchmarks.wanted import SECONDS
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 RECORD = PAGE.parent / "results" / "benchmarks.txt"
 COMMAND = "python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page"
-SHOWN = ("executor", "files", "models", "simulation", "startup")  # the record has the others
+SHOWN = ("files", "simulation", "startup")  # the record has the others
 QUALITY, COPIES = "## quality", "## copies"
 """Headings of the last sections, each of which a command of its own writes."""
 COLUMNS = ("benchmark", "nodes", "time", "more")
@@ -22,8 +22,8 @@ HEAD = """\
 CPU time of whole calls, the fastest of several rounds after one that is not counted; for the command line, CPU time of
 whole processes. A time or figure is **missed** if it is above what the project wants (`tests/benchmarks/wanted.py`).
 `python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page, except for its last two
-sections. [benchmarks.txt](results/benchmarks.txt) has the rows of single solvers and their parts: lower bounds, chains,
-`echo`, live sets, lower sets, moments, offsets, pools, search, and separators.
+sections. [benchmarks.txt](results/benchmarks.txt) has the rows of the executor, models, single solvers and their parts:
+lower bounds, chains, `echo`, live sets, lower sets, moments, offsets, pools, search, and separators.
 """
 UNNOTED = {"nodes", "reads", "cores", "wanted_s", "not_run_here"}  # keys of `extra_info` that the page omits
 UNNOTED |= {"plans_simulated", "method", "proven", "buffers", "lower_sets", "formula_overhead", "points"}

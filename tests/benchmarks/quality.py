@@ -39,15 +39,17 @@ from remat_algos.schedule.emission import baseline_peak
 from remat_algos.search.auto import default_solvers
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.benchmarks.optima import golden, graph_of
-from tests.benchmarks.page import QUALITY, missed_line
+from tests.benchmarks.page import PAGE, QUALITY, missed_line
 
 HEAD = """
 Plans of `solve` with its defaults: overhead and lower bound in % of one pass, `gap` in points. Budgets are shares of
 the peak without rematerialization; networks are those of the zoo with their gradients, layered graphs
 (`tests/benchmarks/layered_graphs.py`) as they are. `wanted` is the overhead that the project wants, **missed** if it is
-not reached to the digits shown. `python -m tests.benchmarks.quality` measures single rows,
-`python -m pytest tests/benchmarks -k quality` writes this section.
+not reached to the digits shown. `python -m tests.benchmarks.quality` measures single rows.
+The table has one budget for each graph; [quality.txt](results/quality.txt) has all.
+`python -m pytest tests/benchmarks -k quality` writes both.
 """
+RECORD = PAGE.parent / "results" / "quality.txt"
 COLUMNS = ("graph", "nodes", "budget", "overhead", "bound", "gap", "wanted", "CPU s", "method", "effort", "note")
 FIGURES = ("figure", "measured", "wanted")
 WIDTHS, FIGURE_WIDTHS = (22, 7, 8, 10, 9, 9, 18, 7, 16, 8, 30), (78, 12, 24)
@@ -438,9 +440,23 @@ def section(records: Sequence[Mapping[str, Any]], where: str) -> str:
     figures = [record for record in records if "figure" in record]
     late = sum(missed(record) for record in records)
     lines = [QUALITY, HEAD, f"Measured on {where}.", "", missed_line(late, len(records))]
-    lines += ["", table(COLUMNS[:-2], [cells(record)[:-2] for record in solves])]
+    first = {record["graph"]: record for record in reversed(solves)}
+    lines += ["", solves_table(record for record in solves if record is first[record["graph"]])]
     lines += ["", table(FIGURES, map(cells, figures))]
     return "\n".join(lines) + "\n"
+
+
+def solves_table(solves: Iterable[Mapping[str, Any]]) -> str:
+    """Return the table of solves without the columns that only the terminal has."""
+    shown = [(row[0], *row[2:-2]) for row in (COLUMNS, *map(cells, solves))]
+    return table(shown[0], shown[1:])
+
+
+def record_text(records: Sequence[Mapping[str, Any]], where: str) -> str:
+    """Return all rows, and where they were measured."""
+    solves = solves_table(record for record in records if "graph" in record)
+    figures = table(FIGURES, (cells(record) for record in records if "figure" in record))
+    return f"{solves}\n\n{figures}\n\nMeasured on {where} (`python -m pytest tests/benchmarks -k quality`).\n"
 
 
 def aligned(row: Iterable[str], widths: Iterable[int]) -> str:
