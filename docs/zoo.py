@@ -114,7 +114,6 @@ call adds. `image` is a tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, 
 """
 CALLS = (
     "net.convolution(image, 32, 3, stride=2, padding=1)",
-    "net.convolution(image, 16, 3, padding=2, dilation=2, groups=4, bias=False)",
     "net.transposed_convolution(image, 8, 2, stride=2)",
     "net.linear(row, 10)",
     "net.matmul(rows, rows, transposed=True)",
