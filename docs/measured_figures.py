@@ -203,7 +203,7 @@ SENTENCES = (
     ),
     (
         "solvers/general.md",
-        "Of {points} proven optima of small graphs it finds {optimal} with 20,000 moves from one pass.",
+        "With 20,000 moves from one pass it finds {optimal} of {points} proven optima of small graphs.",
         golden_optima_of_the_search,
     ),
     (
