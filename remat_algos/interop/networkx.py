@@ -17,7 +17,8 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.wording import did_you_mean, quoted
 
-# A networkx node with one of these attributes is a resident or a further value, so it needs no size or cost.
+# A networkx node with one of these attributes is a resident or an additional value of another node. It needs no size or
+# cost.
 NOT_NODES = ("resident", "value_of", "view_of")
 
 Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
@@ -30,9 +31,9 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     Parameters
     ----------
     digraph : networkx.DiGraph or networkx.MultiDiGraph
-        Nodes may be any objects; `str(node)` is the name. Parallel edges count once. Node attributes with the names
-        of table columns (docs/formats.md: `op`, `workspace`, `once`, `output`, `mark`, ...) have the same meaning,
-        also with a unit in the name (`memory_mb`); other attributes are ignored.
+        Nodes may be any objects; `str(node)` is the name. Parallel edges count once. Node attributes with the names of
+        table columns (docs/formats.md: `op`, `workspace`, `once`, `output`, `mark`, ...) have the same meaning, and the
+        name may include a unit (`memory_mb`). Other attributes are ignored.
     memory, compute : str, mapping, callable or number
         Bytes and cost of each node: the name of an attribute, a mapping from nodes, a function of a node, or one number
         for all nodes. A size may have a unit, such as "8 MB", and so may the name of an attribute: `out_kb`,
@@ -41,8 +42,8 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     Returns
     -------
     ComputationGraph
-        Graph with nodes in topological order. Ties go to the earlier node of the DiGraph, or to the smaller one if all
-        are integers.
+        Graph with nodes in topological order. Among nodes that are ready at the same time, the earlier node of the
+        DiGraph is first, or the smaller one if all nodes are integers.
 
     Warns
     -----
@@ -145,7 +146,7 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
 
 
 def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
-    """Return the size or cost of each node, or None for the default attribute, which is read as a file's column is."""
+    """Return the size or cost of each node, or None for the default attribute, which is read like a file column."""
     if isinstance(amounts, Real):
         return _Amounts(what, dict.fromkeys(digraph.nodes, amounts))
     name, remedy = what, "add an entry"

@@ -63,7 +63,7 @@ def capture(
     - Reshape, Flatten, Squeeze, Unsqueeze and Identity are views, and so is Dropout outside training without a mask.
     - Random operators are never recomputed.
     - If, Loop and Scan are one node each, which reads the tensors that its bodies read from outside.
-    - An operator that is not in `ra.ir.operation_kinds` has a gradient that reads all its inputs and outputs.
+    - If an operator is not in `ra.ir.operation_kinds`, its gradient is assumed to read all its inputs and outputs.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def capture(
     except (GraphError, MemoryError):
         raise
     except Exception as error:
-        # The message of such an error is only a key or a position, so a phrase is put before it.
+        # The messages of these errors contain only a key or a position, so a phrase is added at the front.
         faults = {KeyError: "there is no ", LookupError: "an operator lacks an input, an output or an attribute: "}
         kind = next((text for each, text in faults.items() if isinstance(error, each)), "")
         raise GraphError(
@@ -256,7 +256,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     initializers = {tensor.name for tensor in graph.initializer}
     used = {info.name for info in graph.output}.union(*map(_reads, graph.node))
     names = [info.name for info in graph.input]
-    # An output after the first that nothing reads is not in the graph, so it needs no size.
+    # An unread output, other than the first output of a node, is not in the graph, so it needs no size.
     for node in graph.node:
         names += [name for k, name in enumerate(node.output) if name and (not k or name in used)]
     names = [name for name in names if name not in initializers]
@@ -406,7 +406,7 @@ class _OnnxRows:
         if node.op_type in ("Loop", "Scan") and bodies:
             return bodies[0] * self._trips(node, shapes, constants)
         named = [*node.input, node.output[0]]
-        # Here only a tensor inside a body can lack a size.
+        # Every tensor outside of bodies has a size, but a tensor inside a body may have none.
         if not all(name in shapes for name in named if name):
             return 0
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
@@ -434,7 +434,7 @@ class _OnnxRows:
         shape = shapes.get(node.input[first])
         if shape is None:
             return 1
-        # Before opset 9, the inputs of Scan have a batch dimension before that of the scan.
+        # Before opset 9, the inputs of Scan have a batch dimension, followed by the dimension that is scanned.
         if self.opset < 9:
             return prod(shape[:2])
         return shape[attributes.get("scan_input_axes", [0])[0]]

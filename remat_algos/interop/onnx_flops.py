@@ -22,7 +22,8 @@ def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[s
     formula = FORMULAS.get(op)
     if formula is None:
         return 0
-    # Formulas index optional tensors at the end, which may be missing. No operator has more than 16 tensors.
+    # Formulas access optional tensors by position, and a call may omit the last ones, so the lists are padded with
+    # None. No operator has more than 16 tensors.
     omitted: list[Shape] = [None] * 16
     return formula([*reads, *omitted], [*values, *omitted], attributes)
 
@@ -66,7 +67,8 @@ def _attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
 
 def _multi_head_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
     query, key, results = _of(reads[0]), reads[1], prod(_of(values[0]))
-    # Without keys, the queries are packed with keys and values. Keys of rank 4 have the head before the length.
+    # Without keys, the queries are packed with keys and values. In keys of rank 4, the head dimension precedes the
+    # length.
     if key is None:
         return _scores(prod(query) // 3, results, query[1], reads[6])
     return _scores(prod(query), results, key[2 if len(key) == 4 else 1], reads[6])
@@ -92,7 +94,10 @@ def _grouped_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> i
 
 
 def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """Return the FLOPs of linear attention: heads read states; each token updates all states (delta rules: twice)."""
+    """Return the FLOPs of linear attention.
+
+    For each token, each query head reads one state, and each state is updated once, or twice under a delta rule.
+    """
     query, value = _of(reads[0]), _of(reads[2])
     heads, states = attributes["q_num_heads"], attributes["kv_num_heads"]
     updates = 2 if "delta" in _text(attributes.get("update_rule", "gated_delta")) else 1
@@ -100,7 +105,10 @@ def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, A
 
 
 def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """Return the FLOPs of an einsum that contracts pairs from left to right; a pair without a summed index counts 0."""
+    """Return the FLOPs of an einsum that contracts pairs of operands from left to right.
+
+    A pair without a summed index counts as 0 FLOPs.
+    """
     equation = "".join(_text(attributes["equation"]).split())
     written, arrow, result = equation.partition("->")
     shapes = [shape for shape in reads if shape is not None]
@@ -170,4 +178,4 @@ FORMULAS: Mapping[str, Formula] = {
         for op in ops
     },
 }
-"""FLOP formula of each operator; operators without a formula count 0."""
+"""FLOP formula of each operator; operators without a formula count as 0 FLOPs."""

@@ -63,7 +63,7 @@ def missing_lengths(number: int, first: str, shape: Sequence[object], names: Seq
 
 
 def symbols_of(expression: str) -> list[str]:
-    """List the symbols in a length expression of JAX; any other text, such as "arg0[1]", is one symbol."""
+    """List the symbols in a length expression of JAX; any other string, such as "arg0[1]", is one symbol."""
     try:
         tree = _tree(expression)
         names = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))

@@ -40,7 +40,7 @@ PRODUCTS = frozenset(("dot_general", "convolution"))
 """Operations whose FLOPs are counted."""
 
 EFFECTS = frozenset(("rng", "infeed", "outfeed", "send", "recv"))
-"""Operations with an effect, which are never recomputed; neither are calls marked with a side effect."""
+"""Operations that have an effect. Neither these nor calls that are marked with a side effect are recomputed."""
 
 CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """Operations that call a function, each with the attribute that contains the function's name."""
@@ -179,7 +179,7 @@ def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
 
 
 def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) -> list[str]:
-    """Return each dimension's length as text: a number, the user's expression, or its position without one."""
+    """Return the length of each dimension as a string: a number, the user's expression, or else its position."""
     shape = []
     for axis in range(kind.rank):
         place = f"{name}[{axis}]"
@@ -203,7 +203,7 @@ def _written_shapes(main: Any) -> list[list[str]]:
 
 
 def _dimensions(shape: str) -> list[str]:
-    """Split the text of a shape into dimensions; empty if the text is not a shape."""
+    """Split a shape, written as a string, into dimensions; return an empty list if the string is not a shape."""
     try:
         parsed = ast.parse(f"({shape})", mode="eval").body
     except (ValueError, SyntaxError, RecursionError, MemoryError):

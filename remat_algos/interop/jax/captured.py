@@ -96,7 +96,7 @@ class CapturedFunction(Result):
         return arrays
 
     def check_plan(self, plan: Plan) -> None:
-        """Raise GraphError unless a plan is for this graph."""
+        """Raise GraphError if a plan is for another graph."""
         graph = plan.graph
         if graph is not self.graph and graph.hash != self.graph.hash:
             raise GraphError(
@@ -126,13 +126,14 @@ def capture(
     - Equal equations become one node; equations on which no result depends are dropped.
     - Arguments and constants are residents of role "input".
     - An equation with an effect, such as `jax.debug.print`, runs once; effects keep their order.
-    - Each backward node has an owner, which is a forward node. If the backward node reads a forward value, its owner
-      is the last forward node that reads the same value, or the node that computes it if no forward node reads it.
+    - Each backward node has an owner, which is a forward node. If the backward node reads a forward value, its owner is
+      the last forward node that reads the same value. If no forward node reads the value, the owner is the node that
+      computes it.
 
     Parameters
     ----------
     f : callable
-        Anything that `jax.make_jaxpr` traces.
+        Function that `jax.make_jaxpr` can trace.
     *args
         Nested arrays or `jax.ShapeDtypeStruct`.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
@@ -141,7 +142,7 @@ def capture(
         A callable returns ns from (FLOPs, bytes moved).
     device : Device, str or path, optional
         Device that sets the costs: a name from `ra.list_devices()` or a device file; by default "A100 80GB". If the
-        plan will use a link, pass the device that runs it.
+        plan will use a link, pass the device on which the plan will run.
 
     Returns
     -------
@@ -320,11 +321,12 @@ def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
 
 
 def _owners(equations: Sequence[Equation]) -> list[int]:
-    """Return the owner of each backward equation, which is a forward equation; -1 for forward equations.
+    """Return the owner of each backward equation; each owner is a forward equation. Forward equations have -1.
 
     If a backward equation reads a forward value, its owner is the last forward equation that reads the same value, or
-    the equation that computes it. The backward part runs in reverse order: an owner must not come after the owners of
-    the backward equations whose gradients it reads. The first of these owners is `bound`.
+    the equation that computes the value. The backward part runs in reverse order. If a backward equation reads
+    gradients, its owner must therefore not come after the owners of the equations that compute these gradients; `bound`
+    is the first of these owners.
     """
     producer = {value: i for i, equation in enumerate(equations) for value in equation.values}
     last_reader: dict[int, list[int]] = {}

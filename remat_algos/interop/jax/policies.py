@@ -26,9 +26,9 @@ custom_derivatives = require("jax.custom_derivatives", "jax")
 class Scan:
     """A `scan` in a function with named values.
 
-    `times` is the total number of iterations: its own, multiplied by those of all enclosing scans. `active` contains
-    the positions of the body's operands that need a gradient. With the flag jax_remat3 it contains the positions of
-    all operands that can have a gradient.
+    `times` is the total number of iterations: the length of the scan, multiplied by the lengths of all enclosing scans.
+    `active` contains the positions of the body's operands that need a gradient. If JAX's flag jax_remat3 is set,
+    `active` contains the positions of all operands that can have a gradient.
     """
 
     eqn: Any
@@ -181,14 +181,14 @@ class _NamedRun:
         arrays = self.constants(closed.jaxpr, closed.consts, [*inputs[0], *inputs[1]], linear)
         pairs = list(zip(arrays, (_is_in(atom, linear) for atom in closed.jaxpr.outvars), strict=True))
         n_results = len(eqn.outvars)
-        # An equation of a loop or a call computes results and tangents together, so `constants` has treated these
-        # results as dependent on tangents and has not named them.
+        # An equation of a loop or a call computes results and tangents together. `constants` has therefore treated its
+        # results as dependent on tangents and has not named them, so name them here.
         results = [self.name(eqn, array) if is_linear else array for array, is_linear in pairs[:n_results]]
         tangents = iter(array if is_linear else None for array, is_linear in pairs[n_results:])
         return results, [None if is_discrete(variable.aval) else next(tangents) for variable in eqn.outvars]
 
     def constants(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], linear: set[Any]) -> list[Any]:
-        """Evaluate a jaxpr. Add the variables that depend on `linear` to it, and name the values of all others."""
+        """Evaluate a jaxpr. Add each variable that depends on `linear` to that set, and name all other values."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         for eqn in jaxpr.eqns:
             operands = _read(eqn.invars, arrays)
@@ -262,7 +262,7 @@ def names(captured: CapturedFunction, plan: Plan, *, offloaded: bool = False) ->
     plan : Plan
         Plan for `captured.graph`.
     offloaded : bool
-        Return the names of the values that the plan copies to the host instead.
+        If true, return the names of the values that the plan copies to the host.
 
     Returns
     -------
@@ -302,7 +302,7 @@ def _kept(plan: Plan) -> list[int]:
 
 
 def _offloaded(plan: Plan) -> list[int]:
-    """Return the offloaded values; raise PlanError for a backward value, or a load in the forward part."""
+    """Return the offloaded values; raise PlanError if one is a backward value or is loaded in the forward part."""
     graph, is_load, kept = plan.graph, plan.simulation.is_load, set(_kept(plan))
     begin = int((~graph.forward[plan.schedule.order]).argmax())  # first backward step
     for at, step in enumerate(plan.simulation.steps() if plan.schedule.loads.size else ()):
@@ -328,9 +328,9 @@ def apply(
 ) -> Callable[..., Any]:
     """Return a function whose gradient keeps, offloads and recomputes values as a plan does.
 
-    Every value of `f` gets a name, and `jax.checkpoint` gets the policy `save_only_these_names`; if the plan has
-    copies, `save_and_offload_only_these_names` with pinned host memory. XLA chooses the order of execution, so the
-    real peak can exceed that of the plan.
+    Every value of `f` gets a name, and `jax.checkpoint` gets the policy `save_only_these_names`. If the plan copies
+    values to the host, the policy is `save_and_offload_only_these_names` with pinned host memory. XLA chooses the order
+    of execution, so the real peak can exceed that of the plan.
 
     Parameters
     ----------
@@ -384,7 +384,10 @@ def apply(
 
 
 def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
-    """Return True if both graphs have the same equations; their hashes differ if naming reorders arrays of a loop."""
+    """Return True if both graphs have the same equations.
+
+    Hashes are not compared, because naming can reorder the arrays of a loop, which changes the hash of the graph.
+    """
     pairs = [(each.value_indptr, each.read_indptr, each.node_memory) for each in (graph, other)]
     return graph.labels.ops == other.labels.ops and all(map(np.array_equal, *pairs))
 

@@ -27,7 +27,7 @@ INLINED = (
 """Calls that are inlined: their equations become nodes."""
 
 PRODUCTS = (primitives.dot_general_p, primitives.conv_general_dilated_p)
-"""Operations with FLOPs."""
+"""Operations whose FLOPs are counted."""
 
 LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p)
 """Loops and branches; each is one node with the cost and the intermediate values of its bodies."""
@@ -205,7 +205,7 @@ class FlatJaxpr:
 
 
 def _bodies(eqn: Any) -> list[FlatJaxpr]:
-    """Return the bodies of a loop or a branch as programs; none for any other equation."""
+    """Return the bodies of a loop or a branch as programs; an empty list for any other equation."""
     params = eqn.params.values() if eqn.primitive in LOOPS else ()
     items = [item for param in params for item in (param if isinstance(param, tuple) else (param,))]
     return [FlatJaxpr(item) for item in items if isinstance(item, core.ClosedJaxpr)]
@@ -299,7 +299,7 @@ def _flops(eqn: Any) -> int:
 
 
 def cost_of_bodies(eqn: Any, costs: Sequence[int]) -> int:
-    """Return the cost of all iterations of a `scan`, one of a `while`, or the most expensive branch of a `cond`."""
+    """Return the cost of all iterations of a `scan`, one iteration of a `while`, or the costliest `cond` branch."""
     if eqn.primitive is primitives.cond_p:
         return max(costs, default=0)
     return sum(costs) * (eqn.params["length"] if eqn.primitive is primitives.scan_p else 1)

@@ -163,7 +163,7 @@ def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
 
 
 class _Saving(NamedTuple):
-    """Names of values that a scan may save (None: JAX's choice), their bytes, and the cost of recomputing others."""
+    """A set of values that a scan may save: names (None: JAX's own set), bytes, and cost of recomputing the others."""
 
     names: Sequence[str] | None
     memory: int
@@ -171,7 +171,10 @@ class _Saving(NamedTuple):
 
 
 def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
-    """Yield one set per scan, from saving all values to none; each step adds the minimum compute per freed byte."""
+    """Yield one set of saved values for each scan, from saving everything to saving nothing.
+
+    Each step changes the set of one scan, the one for which the additional compute per freed byte is lowest.
+    """
     current = [each[0] for each in savings]
     while True:
         yield {i: saving.names for i, saving in enumerate(current) if saving.names is not None}
@@ -188,7 +191,7 @@ def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
 
 
 def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
-    """Return the sets that a scan may save: JAX's own, those of the Pareto frontier of an iteration, the empty set."""
+    """Return the sets that a scan may save: JAX's own set, one per plan on an iteration's frontier, the empty set."""
     everything = _Saving(None, 0, 0)
     if not scan.active:
         return [everything]
@@ -196,7 +199,7 @@ def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
     if not captured.graph.is_training:
         return [everything]
     graph = _weighted(add_boundary(captured.graph))
-    # `add_boundary` inserts a node after the forward part, so these are the first values of `graph` too.
+    # `add_boundary` inserts a node after the forward part, so the forward values are also the first values of `graph`.
     forward = np.flatnonzero(captured.graph.forward[captured.graph.producer]).tolist()
     memory, named = graph.memory.tolist(), captured.program.names
 
@@ -215,7 +218,7 @@ def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
 
 
 def _weighted(graph: ComputationGraph) -> ComputationGraph:
-    """Add workspace to the boundary so that the peak is there and varies only with the bytes saved across it."""
+    """Add workspace to the boundary, so that the peak is there and depends only on the bytes saved across it."""
     workspace = graph.workspace.copy()
     workspace[int((~graph.forward).argmax())] = graph.memory.sum() + workspace.max()
     return graph.with_costs(workspace=workspace)

@@ -36,7 +36,7 @@ def _sniff(data: bytes, ending: str) -> bool:
 
 
 def _fields(data: bytes) -> set[tuple[int, int]]:
-    """Return (number, wire type) of each field of a protobuf message; ValueError or IndexError for other bytes."""
+    """Return (number, wire type) of each field of a protobuf message; invalid bytes raise ValueError or IndexError."""
     at, fields = 0, set[tuple[int, int]]()
     for _ in range(100_000):
         if at >= len(data):

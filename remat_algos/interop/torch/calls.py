@@ -14,7 +14,10 @@ from remat_algos.interop.torch.stable_names import arguments_by_name, without_mo
 from remat_algos.interop.torch.storages import HOST, STORAGES, storages, tensors
 
 STATE, DRAW = "generator_state", "draw"
-"""Keys in `meta`: STATE of a draw is the node that reads the generator's state; DRAW of that node is the draw."""
+"""Keys in `meta` that link a draw, which is a call of a random operator, and the read of the generator's state.
+
+A draw has the key STATE for the node that reads the state; that node has the key DRAW for the draw.
+"""
 
 
 def is_draw(node: fx.Node) -> bool:
@@ -38,7 +41,7 @@ def set_generator_state(device: torch.device, state: torch.Tensor) -> None:
 def draw_again(
     device: torch.device, state: torch.Tensor, draw: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
-    """Replay a draw from an earlier state of the generator; afterwards the generator has its current state again."""
+    """Repeat a draw from an earlier state of the generator, and restore the generator's current state afterwards."""
     current = generator_state(device)
     set_generator_state(device, state)
     try:
@@ -48,7 +51,7 @@ def draw_again(
 
 
 def add_states(graph: fx.Graph) -> None:
-    """Insert a read of the generator's state before each draw of a graph, except draws from a generator argument."""
+    """Insert a read of the generator's state before each random operator that takes no generator as an argument."""
     for node in graph.nodes:
         if node.op == "call_function" and is_draw(node) and not _has_generator(node):
             tensor = next(tensors(node.meta["val"]))
@@ -107,7 +110,7 @@ def arrive(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def wait_for_copies() -> None:
-    """Make compute wait for all copies, which may still run when an error frees their memory."""
+    """Make compute wait for all copies, because an error may free the memory of a copy that is still running."""
     for device, streams in list(_streams.items()):
         for stream in streams:
             # Waiting raises the original error again, which the caller already propagates.
@@ -116,7 +119,7 @@ def wait_for_copies() -> None:
 
 
 def _start_copy(direction: int, device: torch.device, source: torch.Tensor, into: torch.Tensor) -> None:
-    """Start a copy after queued compute and the copy into `source`; store the event of its end at the target."""
+    """Start a copy after queued compute and after the copy into `source`; record its end event in the target."""
     if device.type in HOST:
         into.copy_(source)
         end = None
@@ -160,7 +163,7 @@ def _placed(whole: torch.Tensor, *like: torch.Tensor) -> tuple[torch.Tensor, ...
 
 
 def _host_memory(size: int, device: torch.device) -> torch.Tensor:
-    """Allocate pinned host memory; for the CPU use NumPy, because PyTorch's memory is device memory there."""
+    """Allocate pinned host memory; for the CPU use NumPy, because there PyTorch's memory counts as device memory."""
     try:
         if device.type in HOST:
             return torch.from_numpy(np.empty(size, np.uint8))

@@ -46,7 +46,7 @@ from remat_algos.result import UNIT, Result
 from remat_algos.wording import counted, format_bytes
 
 BY_NAME = "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
-RNG = ("replay", "once")  # treatments of random operators
+RNG = ("replay", "once")  # options for random operators
 BOUNDARY = "boundary"
 PROFILER = "profiler"  # namespace without computation
 
@@ -287,7 +287,7 @@ def _equal_calls(node: fx.Node) -> Any:
 
 
 def _is_effect(node: fx.Node) -> bool:
-    """Return True for a call without results or a collective, which must run once and in the model's order."""
+    """Return True for a collective or a call without results; these must run once and in the model's order."""
     if node.op != "call_function" or node.target is operator.getitem:
         return False
     return node.meta.get("val") is None or getattr(node.target, "namespace", "") in COLLECTIVES
@@ -305,7 +305,7 @@ def _hashable(argument: Any) -> Any:
 
 
 def _clone_mutated(graph: fx.Graph) -> None:
-    """Replace each input that the runtime writes into by a clone in all reads; sort the clones by first read."""
+    """Let operators read a clone of each input that the runtime writes into; sort the clones by first read."""
     output = graph.output_node()
     readers = {node: place for place, node in enumerate(graph.nodes)}
 
@@ -328,7 +328,7 @@ def _clone_mutated(graph: fx.Graph) -> None:
 
 
 def _locate_views(graph: fx.Graph) -> None:
-    """Give each view the storage of its base; the storages of the fake tensors differ if a clone replaced the base."""
+    """Give each view the storage of its base, because their fake tensors differ in storage if a clone is the base."""
     for node in graph.nodes:
         base = _view_base(node)
         if (
@@ -340,7 +340,7 @@ def _locate_views(graph: fx.Graph) -> None:
 
 
 def _view_base(node: fx.Node) -> fx.Node | None:
-    """Return the tuple that a call indexes, or the base of the view that it returns according to its schema."""
+    """Return the tuple that a call indexes, or the base if the call's schema says that it returns a view; else None."""
     if node.target is operator.getitem:
         return node.args[0]
     schema = schema_of(node.target)
@@ -413,7 +413,7 @@ class _JointRows:
 
     def read_call(self, node: fx.Node) -> None:
         """Add a row for a call, unless it only returns a view of a stored result."""
-        # A read of the generator's state belongs to the part, forward or backward, of its draw.
+        # A read of the generator's state is in the same part, forward or backward, as the draw that uses the state.
         draw = node.meta.get(DRAW, node)
         effect = _is_effect(node)
         ordered = node is not draw or (is_draw(node) and STATE not in node.meta)
@@ -486,7 +486,8 @@ class _JointRows:
         for v in reversed(range(len(self.rows))):
             if v in runs:
                 runs |= {self.producer[x] for x in self.rows[v].reads}
-        # The boundary reads clones that only gradients read, so that they are made before the runtime writes the input.
+        # Some clones are read only by the backward part. Let the boundary read them too, so that they are made before
+        # the runtime overwrites the input.
         clones = [v for v, row in enumerate(self.rows) if row.operator is not None and ONCE in row.operator.meta]
         reads += [x for v in clones if v not in runs for x in self.values[self.rows[v].operator]]
         # The row counts as backward, so that outputs can be freed once the forward part has returned them.

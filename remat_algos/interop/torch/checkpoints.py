@@ -55,7 +55,7 @@ class CheckpointPlan(Result):
     Parameters
     ----------
     treatments : sequence of Treatment
-        Treatment of each block, in the order in which the blocks run. A saved operator is written as the path of its
+        Decision on each block, in the order in which the blocks run. A saved operator is written as the path of its
         module below the block, its overload, and the number of earlier calls of this overload in the block:
         "mlp.up::aten.mm.default#4".
     peak_memory : int, optional
@@ -63,7 +63,7 @@ class CheckpointPlan(Result):
     overhead, bound : int or float, optional
         Cost in addition to one pass, and a lower bound on it for every schedule within the budget, in the graph's unit.
     gap : float, optional
-        Difference between the total cost and its lower bound, as a share of the lower bound.
+        Difference between the total cost and its lower bound, as a fraction of the lower bound.
     resident_memory : int, optional
         Bytes in addition to the peak: parameters, buffers and inputs, or one rank's part of them.
     report : str
@@ -131,8 +131,9 @@ class CheckpointPlan(Result):
 
         `remove()` of the result, or the end of `with plan.apply(model):`, restores the model. Blocks are checkpointed
         whenever gradients are recorded. `torch.compile` and `fully_shard` may be applied before or after. Copies and
-        pickles of the model keep the plan; its `state_dict` does not change. PlanError if the model lacks a block or
-        operator of the plan, already has a plan, or is checkpointed by its trainer. The model is then unchanged.
+        pickles of the model keep the plan; its `state_dict` does not change. Raise PlanError, without a change to the
+        model, if the model lacks a block or operator of the plan, already has a plan, or is checkpointed by its
+        trainer.
         """
         modules = dict(model.named_modules())
         missing = [each.name for each in self.treatments if each.name not in modules]
@@ -406,7 +407,7 @@ def _notes(blocks: Blocks, notes: Sequence[str], stashed: int) -> Iterator[tuple
 
 
 def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
-    """Return the treatments with saved operators written as selectors; omit operators that PyTorch cannot save."""
+    """Return the decisions on the blocks, with saved operators as selectors; omit those that PyTorch cannot save."""
     node, selected = {name: v for v, name in enumerate(captured.graph.node_names())}, []
     loads = set(policy.simulation.schedule.loads[:, 1].tolist())
     for each, arguments in zip(policy.treatments, captured.arguments, strict=True):
@@ -420,11 +421,14 @@ def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
 
 
 def _by_default(model: nn.Module, capture: Callable[..., EagerCapture]) -> EagerCapture:
-    """Capture with the blocks of the lowest estimated peak; replace a trainer's own layers only for a peak < 2/3."""
+    """Capture with the division into blocks that has the lowest estimated peak.
+
+    The layers that a trainer checkpoints are preferred, unless the peak of another division is below 2/3 of theirs.
+    """
     marked = [name for name, each in model.named_modules() if hasattr(type(each), "gradient_checkpointing")]
     layers = [name for name in marked if not any(each.startswith(f"{name}.") for each in marked)]
     candidates = [layers, *(list(_entries("", model, depth, layers)) for depth in (1, 0, 2, 3))]
-    # At most two blocks are too coarse: their children are another candidate.
+    # A division into one or two blocks is too coarse, so their children are another candidate.
     if not layers and len(candidates[1]) < 3:
         candidates.append(
             [p for p, _ in model.named_modules() if p and p.rpartition(".")[0] in (candidates[1] or [""])]
@@ -458,7 +462,7 @@ def _is_stack(module: nn.Module) -> bool:
 
 
 def _lowest_peak(captured: EagerCapture, cut: Sequence[str]) -> float:
-    """Estimate the peak if all blocks in `cut` are recomputed; infinity if some run in parallel, as experts do."""
+    """Estimate the peak if all blocks in `cut` are recomputed; infinity if blocks, such as experts, run in parallel."""
     graph, outside = captured.graph, len(cut)
     refused = [f"{captured.blocks.names[b]}." for b in captured.blocks.refusals]
     number = {name: b for b, name in enumerate(cut) if not f"{name}.".startswith(tuple(refused))}
@@ -477,7 +481,10 @@ def _lowest_peak(captured: EagerCapture, cut: Sequence[str]) -> float:
 
 
 def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> Blocks:
-    """Return the blocks; refuse those that change a buffer, or with `offloads` use a tensor that is not an argument."""
+    """Return the blocks, with refusals of those that cannot be recomputed or offloaded.
+
+    A block is refused if it changes a buffer or, with `offloads`, if it reads a tensor that is not an argument.
+    """
     graph, blocks, refusals = captured.graph, captured.blocks, dict(captured.blocks.refusals)
     loaded = offloaded(graph, blocks, [OFFLOAD] * len(blocks), EAGER)
     for b, members in enumerate(blocks.members):

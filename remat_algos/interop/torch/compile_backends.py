@@ -31,7 +31,7 @@ from remat_algos.interop.torch.storages import allocator_peak
 from remat_algos.ir.budget import Amount, Budget
 
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
-_latest: list["TorchBackend"] = []  # of the latest call
+_latest: list["TorchBackend"] = []  # backend of the latest call
 
 
 class TorchBackend:
@@ -219,7 +219,8 @@ def remat(
 ) -> Callable[..., Any]:
     """Compile a graph for `torch.compile(model, backend="remat", options={"budget": "8GiB"}, dynamic=False)`.
 
-    The options are those of `backend`; `device` instead of `budget` limits the bytes of peak and residents together.
+    The options are those of `backend`. The option `device`, if it replaces `budget`, limits the sum of peak and
+    residents.
     """
     return _backend_by(options)(module, inputs)
 

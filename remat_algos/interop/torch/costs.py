@@ -46,7 +46,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an operator, with all that determines its cost but without references to tensors."""
+    """A call of an operator: everything that determines its cost, without references to tensors."""
 
     operator: Any
     arguments: tuple[Any, Any, torch.device]  # args, kwargs, device
@@ -107,7 +107,7 @@ def check_times(cost: Cost, device: AnyDevice | None) -> None:
 
 
 def probe(call: Call) -> tuple[int, int]:
-    """Return the time of a call in ns and the bytes it allocates in addition to its results, measured once per kind."""
+    """Return the time of a call in ns and the bytes it allocates besides its results; equal calls are measured once."""
     if not isinstance(call.operator, Operator):
         return 0, 0
     signature = str(call.operator), repr(call.arguments)
@@ -144,7 +144,7 @@ def _numbers(argument: Any) -> Any:
 
 
 def _run(call: Callable[[], Any], device: torch.device) -> tuple[int, int]:
-    """Return the median time of three calls in ns, after a warm-up, and the bytes beyond the results of one call."""
+    """Return the median time of three calls in ns, after a warm-up, and the bytes a call allocates besides results."""
     call()
     times = []
     for _ in range(3):

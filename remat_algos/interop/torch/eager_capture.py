@@ -51,7 +51,7 @@ FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 
 @dataclass(slots=True, eq=False)
 class _Storage:
-    """The storage of a resident or a value; a value that is written in place has 0 bytes of its own."""
+    """The storage of a resident or a value; a value that an in-place write creates has 0 bytes of its own."""
 
     size: int
     row: int = -1  # node; -1 for a resident
@@ -65,13 +65,14 @@ class _Storage:
     viewed: bool = False
     # Last node during which a tensor in this storage is alive, not counting tensors that autograd saved.
     live_until: int = -1
-    # For each block, the last nodes during which the tensors that autograd saved in it are alive: see `Holds.saved`.
+    # Key: block. Entry: the last nodes during which tensors that autograd saved in the block are alive, as in
+    # `Holds.saved`.
     saved: "dict[_Block | None, list[int]]" = field(default_factory=dict)
     number: Any = None  # assumed value, or None
 
     @property
     def latest(self) -> "list[_Storage]":
-        """Values that an operator reads in this storage: the original one, and the last one written in place."""
+        """Values that a reader of this storage reads: the original value, and the last one written in place."""
         return [each for each in (None if self.role else self, self.version) if each is not None]
 
 
@@ -83,7 +84,7 @@ class _Block:
     calls: int = 0
     counts: Counter = field(default_factory=Counter)
     inputs: list[_Storage] = field(default_factory=list)
-    arguments: dict[_Storage, list[str]] = field(default_factory=dict)  # names per input
+    arguments: dict[_Storage, list[str]] = field(default_factory=dict)  # key: input; entry: names
     results: set[_Storage] = field(default_factory=set)
     constants: set[_Storage] = field(default_factory=set)  # tensors created from numbers
     rerun_end: int = 0
@@ -135,11 +136,11 @@ class _Recorder(DispatchMode):
         self.step = step
         self.rows: list[_OperatorRow] = []
         self.residents: list[_Storage] = []
-        self.storages: dict[int, _Storage] = {}  # key: id
+        self.storages: dict[int, _Storage] = {}  # key: id of PyTorch's storage
         self.handles: weakref.WeakSet[_Handle] = weakref.WeakSet()
         # Weak references to the last results, whose autograd nodes are created only after the dispatch.
         self.last: list[Any] = []
-        # Right after an addition of gradients: ids of the storages of the earlier gradient and of the sum.
+        # Set only right after an addition of gradients: ids of the storages of the earlier gradient and of the sum.
         self.sum: tuple[int, int] | None = None
         self.quiet = self.backward = False
         # Forward row whose autograd node is running; NO_OWNER while the engine adds gradients.
@@ -222,7 +223,7 @@ class _Recorder(DispatchMode):
         views = [each for each in results if id(each.untyped_storage()) in inputs]
         if writes_into_arguments(operator):
             # `_attach` must not read `grad_fn` of a view whose base was written, because PyTorch would run operators to
-            # create it.
+            # create this `grad_fn`.
             if any(self.storage_of(each).viewed for each in results):
                 return result
         else:
@@ -297,7 +298,7 @@ class _Recorder(DispatchMode):
         return twin
 
     def _record(self, operator: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Add a row for an operator, unless it stores and writes nothing."""
+        """Add a row for an operator, unless it neither stores nor writes anything."""
         self.sum = None
         block = None if self.backward else self.block
         cached = is_cached_cast(operator, args)
@@ -442,7 +443,7 @@ class _Recorder(DispatchMode):
         return tensor
 
     def _release(self, stored: _Storage, block: _Block | None, count: int) -> None:
-        """Record the last node of a saved tensor's life; if `count` is 2, also for the case that the block is rerun."""
+        """Record the current node as end of a saved tensor's life; with `count` 2, also for a rerun of the block."""
         last = len(self.rows) - 1
         stored.saved.setdefault(block, [-1, -1])[:count] = [last] * count
         if block is not None:
@@ -490,7 +491,7 @@ class _Recorder(DispatchMode):
 
 
 def is_cached_cast(operator: Any, args: Any) -> bool:
-    """Return True for the cast of a parameter, which autocast's cache may contain when a block is recomputed."""
+    """Return True for a cast of a parameter, because autocast may cache its result until the block is recomputed."""
     return operator is torch.ops.aten._to_copy.default and args[0].is_leaf and args[0].requires_grad
 
 
@@ -633,7 +634,7 @@ def _without_kernels() -> Iterator[list[str]]:
 
 
 def no_gradient(operator: str, names: Sequence[str]) -> GraphError:
-    """Return the error for parameters that get no gradient because an operator has none."""
+    """Return the error for parameters that get no gradient because PyTorch has none for the operator."""
     return GraphError(
         "PyTorch has no gradient of {operator}, so {names!l} would have none; use an operator with a gradient, or "
         "register one (torch.library.register_autograd)",
@@ -702,12 +703,13 @@ def _assembled(
         ),
         labels=Labels(tuple(names), ops=tuple(str(row.operator) for row in rows), compute_unit=unit),
     )
-    # Last reader of each value in the part, forward or backward, that computes it.
+    # For each value, the last node that reads it in its own part, forward or backward.
     last_read = graph.producer.copy()
     for v, row in enumerate(rows):
         last_read[[number[x] for x in row.reads if forward[v] == forward[x.row]]] = v
     live_until = np.minimum([x.live_until for x in values], n - 1)
-    # A rerun of a block keeps values alive as long as the forward part did, even without the last reader of a value.
+    # A rerun of a block keeps a value alive as long as the forward part did, even if the rerun omits the value's last
+    # reader.
     inside = np.array([row.block is not None for row in rows])[graph.producer]
     live_until = np.where(((live_until > last_read) | inside) & ~graph.output, live_until, -1)
     blocks = _blocks(rows, graph, number)

@@ -123,7 +123,10 @@ def _ids(entries: Any) -> list[int]:
 
 
 def assumed(operator: Any, args: Any, kwargs: Any, known: Sequence[Any]) -> Any:
-    """Return the value of all elements of a constant result, if finite elements and random numbers of 0.5 imply it."""
+    """Return the one value of all elements of a result; None if it is unknown.
+
+    Elements are assumed to be finite, and random numbers to be 0.5.
+    """
     name = operator.overloadpacket.__name__
     if name in ("isnan", "isinf", "isposinf", "isneginf"):
         return False
@@ -142,7 +145,7 @@ def assumed(operator: Any, args: Any, kwargs: Any, known: Sequence[Any]) -> Any:
 
 
 class _AttentionKernels(TorchFunctionMode):
-    """Mode for PyTorch without CUDA that selects the attention kernel which a GPU would use."""
+    """Mode that, in PyTorch without CUDA, selects the attention kernel that a GPU would use."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -190,7 +193,8 @@ class FakeStep:
         self.parameters: dict[str, torch.Tensor] = {}
         self.overwritten: list[tuple[torch.Tensor, torch.Tensor]] = []
         for kind in (nn.Module.named_parameters, nn.Module.named_buffers):
-            # Visit each module once: a second visit would find the fake and restore it instead of the tensor.
+            # Visit each module once: a second visit would take the fake tensor for the original one and restore the
+            # fake tensor.
             for path, module in model.named_modules():
                 for name, tensor in kind(module, path, recurse=False, remove_duplicate=False):
                     self.parameters[name] = self.fake(tensor)
@@ -239,7 +243,7 @@ class FakeStep:
 
 @contextlib.contextmanager
 def _outside_autocast() -> Iterator[None]:
-    """Disable autocast and empty its cache for the backward part, because trainers use it in the forward part only."""
+    """Disable autocast and empty its cache for the backward part; trainers use autocast in the forward part only."""
     torch.clear_autocast_cache()
     enabled = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
     with contextlib.ExitStack() as stack:
@@ -296,7 +300,10 @@ def _device(on: torch.device | str) -> torch.device:
 
 @contextlib.contextmanager
 def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | str | None) -> Iterator[FakeStep]:
-    """Yield a step on fake tensors and restore the model afterwards; garbage collection is off, so lives are exact."""
+    """Yield a step on fake tensors and restore the model afterwards.
+
+    Garbage collection is off during the step, so reference counting alone decides when a tensor is freed.
+    """
     on = None if on is None else _device(on)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     emulated = (
@@ -311,7 +318,7 @@ def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | s
         with mode, emulated:
             yield step
     except (*DATA_DEPENDENT, RuntimeError) as error:
-        if isinstance(error, DATA_DEPENDENT) or "tensor subclasses" in str(error):  # by Tensor.numpy()
+        if isinstance(error, DATA_DEPENDENT) or "tensor subclasses" in str(error):  # raised by Tensor.numpy()
             raise _reads_numbers(error) from error
         if "support saved tensor hooks" in str(error):
             raise GraphError(

@@ -112,7 +112,7 @@ class _Lowering:
             self._free(i)
 
     def wait_for_loads(self) -> None:
-        """Add waits for all loads not read yet: if the backward module never runs, this module frees their memory."""
+        """Add waits for all unread loads, because this module frees their memory if the backward module never runs."""
         for i in sorted(self.arriving):
             self._arrive(i)
 
@@ -187,7 +187,7 @@ class _Lowering:
         parts = self.captured.tensors[x]
         self.stored[x] = i
         self.hosts[x] = hosts = []
-        # The state read for a draw that is never replayed has no copy.
+        # If a random operator is never replayed, the read of its generator state is not copied.
         if all(self._is_there(part, i) for part in parts):
             check_streams(parts[0].meta["val"].device)
             stored = self.graph.call_function(store, tuple(self.copy(part, {x: i}) for part in parts))

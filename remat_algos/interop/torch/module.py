@@ -205,8 +205,8 @@ def rematerialize(
     Raises
     ------
     GraphError
-        If the model's Python code depends on data (`backend` and torch.compile support that), or the results of both
-        passes differ.
+        If the model's Python code depends on data (`backend` and torch.compile support that), or the results of the two
+        forward passes differ.
     BudgetError
         With `infeasible="raise"`, if no plan within the budget is found.
 
@@ -252,8 +252,8 @@ def _check_pass(
 ) -> None:
     """Raise GraphError if one forward pass differs from that of the model, because the capture missed something.
 
-    Passes on fake tensors are not compared. Neither are passes on a GPU with random operators, which draw other numbers
-    without gradients. `written` lists the names of the parameters that a pass writes.
+    Passes on fake tensors are not compared. Passes on a GPU with random operators are not compared either, because they
+    draw other numbers without gradients. `written` lists the names of the parameters that a pass writes.
     """
     model = planned.original
     present = [*model.parameters(), *model.buffers(), *tensors((args, kwargs))]

@@ -67,7 +67,8 @@ class TrainingRequest:
     - `budget`: limit of the peak, not of the values saved for the backward part. A percentage refers to the lowest peak
       found for one pass, "least" means "least+0.1%", and "today" is the model's peak with its own
       `torch.utils.checkpoint`.
-    - `rng`: "replay" recomputes random operators with the generator's state of their first run; "once" never does.
+    - `rng`: "replay" recomputes random operators with the generator's state of their first run; "once" never recomputes
+      them.
     - `cost`: as for `remat_algos.interop.onnx.capture`, or "profile", which times operators on this machine.
     - `device`: device for "roofline" and "occupancy", by default "A100 80GB". A link needs it unless costs are times.
     - `workspace`: run each kind of operator once to measure its workspace.
@@ -144,7 +145,7 @@ class TrainingRequest:
         )
 
     def plan(self, graph: ComputationGraph, references: References, above: list[tuple[BudgetError, int]]) -> Plan:
-        """Return a plan within the budget; if there is none, add to `above` and return the plan with the lowest peak.
+        """Return a plan within the budget; if there is none, add the error to `above` and return the lowest-peak plan.
 
         With the solver "auto" the plan is no worse than any reference that fits.
         """
@@ -260,7 +261,7 @@ class Partitioner:
         return counted_run
 
     def _note_runs(self, place: tuple[int, int]) -> None:
-        """Update the last report after a graph has more pending backward parts than before; warn at the second."""
+        """Update the last report when more calls of a graph wait for backward than before; warn when there are two."""
         if self.reports:
             self.reports[-1] = replace(self.reports[-1], whole=self._whole())
         if self._runs[place] == 2:
@@ -273,8 +274,8 @@ class Partitioner:
     def monitor(self, model: Any) -> Callable[[], None]:
         """Start a call of the model; return the function that ends it.
 
-        That function warns once about each part that runs outside the graphs. If there is no such part and
-        torch.compile has captured nothing, it warns about the first such call.
+        That function warns once about each part that runs outside the graphs. If torch.compile has captured nothing
+        although there is no such part, it warns once that nothing was captured.
         """
         end, trains = record_breaks(self.request.recurrent), torch.is_grad_enabled()
         self._inner, self._running, first = [], self._running + 1, len(self.reports)
@@ -411,7 +412,8 @@ class Partitioner:
             most[report.place] = [max(pair) for pair in zip(figures, most.get(report.place, figures), strict=True)]
         places, runs = sorted(most), self._runs
         parallel = self._buckets + gathered_bytes(self._gathers.values())
-        # Pending runs can be in any order. Each may have its own parameters, because blocks of one class share a graph.
+        # Pending runs can be of any graphs, in any order. Each may have its own parameters, because blocks of one class
+        # share a graph.
         if any(runs.get(place, 1) > 1 for place in places):
             pending = sum(runs.get(place, 1) * (most[place][1] + most[place][2]) for place in places)
             return parallel + pending + max(peak - saved - gradients for peak, saved, gradients in most.values())
@@ -422,7 +424,7 @@ class Partitioner:
 
 
 def _largest_saved(module: fx.GraphModule) -> int | None:
-    """Return the index of the largest result that a forward module saves, if possible one that it does not return."""
+    """Return the index of the largest tensor that a forward module saves; prefer tensors that are not model outputs."""
     output = module.graph.output_node()
     results = output.args[0]
     descriptors = output.meta.get("desc") or [None] * len(results)
@@ -437,7 +439,7 @@ def _largest_saved(module: fx.GraphModule) -> int | None:
 
 
 def gathered_bytes(groups: Collection[Gather]) -> int:
-    """Return an upper estimate in bytes: groups that stay gathered after forward, and twice the largest group."""
+    """Return an upper estimate of gathered bytes: groups that stay gathered after forward, plus twice the largest."""
     kept = sum(group.size for group in groups if group.kept)
     return kept + 2 * max((group.size for group in groups), default=0)
 

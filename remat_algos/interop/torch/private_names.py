@@ -121,14 +121,14 @@ def inductor() -> tuple[Any, Any]:
 
 
 def origin(descriptor: Any) -> Any:
-    """Return a descriptor, or for a part of a tensor subclass the descriptor of the whole tensor."""
+    """Return a descriptor; if it is for a part of a tensor subclass, return the descriptor of the whole tensor."""
     while isinstance(descriptor, _SUBCLASS_PARTS):
         descriptor = descriptor.base
     return descriptor
 
 
 def n_forward(outputs: Any) -> int:
-    """Return the number of forward outputs, given the descriptors of all outputs; a missing gradient has None."""
+    """Return the number of forward outputs from the descriptors of all outputs; missing gradients have None."""
     places = (
         i
         for i, descriptor in enumerate(map(origin, outputs))
@@ -180,7 +180,7 @@ _NO_AUTOGRAD = "an autograd kernel was not registered"
 
 
 class NoGradient(Exception):
-    """Error with an operator for which PyTorch has no gradient, and the names of parameters that get none."""
+    """Error that names an operator for which PyTorch has no gradient, and the parameters that get none as a result."""
 
 
 def _without_gradient(graph: Any) -> list[str]:
@@ -194,7 +194,7 @@ def _without_gradient(graph: Any) -> list[str]:
 
 @contextlib.contextmanager
 def _meta_on_cpu(model: Any, inputs: Any) -> Iterator[Any]:
-    """Replace tensors on the device "meta" by fake tensors on the CPU, because some operators lack a gradient there."""
+    """Replace tensors on "meta" with fake tensors on the CPU, because some operators have no gradient on "meta"."""
     slots = [slot for module in model.modules() for slot in (module._parameters, module._buffers)]
     before = [dict(slot) for slot in slots]
     mode, copies = FakeTensorMode(allow_non_fake_inputs=True), dict[int, Any]()
@@ -423,7 +423,7 @@ def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_b
 
 
 def compile_id() -> tuple[int, int] | None:
-    """Return (frame, number of its earlier compilations) of the current compilation; None outside of any."""
+    """Return the frame being compiled and the number of its earlier compilations; None outside of compilations."""
     compiled = CompileContext.current_compile_id()
     if compiled is None or compiled.frame_id is None:
         return None

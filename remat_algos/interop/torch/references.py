@@ -71,7 +71,7 @@ class References:
 
 
 def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Region, bool]]) -> list[int] | None:
-    """Return the model's own schedule, in which each region is recomputed before the first backward node that reads it.
+    """Return the model's own schedule: each region is recomputed before the first backward node that reads its values.
 
     Return None if nothing is recomputed. A value that forward operators outside of its region read is recomputed only
     with a region that also contains these operators. An outer region is recomputed before its inner ones.

@@ -23,9 +23,9 @@ from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes
 class ModuleRow:
     """Figures for one submodule, named as in `named_modules`; the operators of the model itself have the name "".
 
-    `saved` is the number of bytes that it saves for the backward part under the plan, and `freed` is how much less this
-    is than in one pass. `recomputed` is the number of bytes of recomputed values, and `compute` is the cost of their
-    recomputation in the unit of the graph.
+    `saved` is the number of bytes that it saves for the backward part under the plan, and `freed` is the number of
+    bytes that it saves in one pass, minus `saved`. `recomputed` is the number of bytes of recomputed values, and
+    `compute` is the cost of their recomputation in the unit of the graph.
     """
 
     name: str
@@ -124,7 +124,7 @@ class GraphReport(Result):
 
     @property
     def waiting(self) -> int:
-        """Bytes of gradients in the peak that wait for the end of the backward part; 0 if at most a tenth of it."""
+        """Bytes of gradients that wait, at the peak, for the end of backward; 0 if at most a tenth of the peak."""
         waiting = waiting_gradients(self.plan.simulation)
         return waiting if waiting * 10 > self.plan.peak_memory else 0
 

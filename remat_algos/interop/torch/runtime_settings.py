@@ -202,7 +202,7 @@ def _chunks(graph: ComputationGraph, blocks: Blocks, count: int) -> Blocks:
 
 
 def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
-    """Return the nodes of a block whose outputs stay under a policy: its saved nodes, or all nodes of a kept block."""
+    """Return the nodes of a block whose outputs a policy keeps: the saved nodes, or all nodes if the block is kept."""
     treatment, names = policy.treatments[b], captured.graph.node_names()
     saved = {f"{treatment.name}.{each}" for each in treatment.saved}
     kept = treatment.decision == KEEP

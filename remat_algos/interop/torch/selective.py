@@ -51,7 +51,7 @@ def overload(name: str) -> Any:
 
 
 def savable(name: str) -> bool:
-    """Return True if a policy may save the output of an operator: it is not a view and changes nothing in place."""
+    """Return True if a policy may save an operator's output: it returns no view and writes nothing in place."""
     operator = overload(name)
     base = name.split(".")[1]
     return not getattr(operator, "is_view", False) and (not base.endswith("_") or base.startswith("__"))
@@ -68,7 +68,7 @@ class _Traits:
     counted: bool
     """True if reruns must repeat it; false for views, changes in place, reads of an element and profiler marks."""
     foreign: bool
-    """True if it is registered outside of PyTorch; it may then draw random numbers without having PyTorch's tag."""
+    """True if it is not PyTorch's own; it may then draw random numbers without PyTorch's tag for random operators."""
     draws: bool
     """True if it may draw random numbers."""
 
@@ -76,7 +76,7 @@ class _Traits:
 @cache
 def _traits(operator: Any) -> _Traits:
     namespace = getattr(operator, "namespace", "")
-    # `fully_shard` marks gathers for the profiler in the forward part only.
+    # Profiler marks are not counted, because `fully_shard` marks its gathers in the forward part only.
     reads = operator is aten._local_scalar_dense.default or namespace in ("prim", "profiler")
     collective = namespace in ("_c10d_functional", "c10d_functional")
     foreign = namespace not in ("aten", "prims") and not collective
@@ -160,11 +160,13 @@ class _Forward(LightMode):
         self.saved = saved
         # Keys are ids, because the hash of an operator is computed in slow Python code.
         self.calls = {id(operator): _Calls(operator, places) for operator, places in _places(saved).items()}
-        # `fully_shard` may gather parameters, without gradients, in the forward part only or in the rerun only.
+        # `fully_shard` may gather parameters in only one of the forward part and the rerun. Gathers run without
+        # gradients, so in distributed training only operators that run with gradients have to be repeated.
         self.all_count = not _is_distributed()
         self.sequence: list[Any] = []  # calls to repeat
         self.drawn = False  # a saved operator has drawn
-        # True after an unsaved draw follows a saved one: the rerun must repeat the saved one to advance the generator.
+        # True if an unsaved draw has followed a saved one: the rerun must then repeat the saved one to advance the
+        # generator.
         self.redraw = False
 
     def calls_of(self, operator: Any) -> _Calls:
@@ -422,7 +424,7 @@ class _View:
 
 
 class _Unchanged:
-    """Context of a rerun, which checks that parameters are unchanged and freezes the statistics of batch norms."""
+    """Context manager for a rerun: checks that parameters are unchanged and freezes the statistics of batch norms."""
 
     def __init__(self, rerun: Any = None) -> None:
         self.rerun = rerun
@@ -477,13 +479,13 @@ class TrainedBlocks:
         return type(self), (self.treatments,)
 
     def advance(self) -> int:
-        """Return the number of the next block in the plan's order, and advance."""
+        """Return the number of the next block in the plan's order, and move on to the block after it."""
         place = self.next
         self.next = (place + 1) % len(self.treatments)
         return place
 
     def place(self, first: nn.Module, expected: int) -> int:
-        """Return the number of the block whose forward calls this module first."""
+        """Return the number of the block whose first module is `first`; a new block gets number `expected`."""
         count, seen = len(self.treatments), len(self.places)
         place = self.places.get(first)
         early = place == 0 and seen < count and not self.failed
@@ -526,7 +528,8 @@ class _BlockForward:
             self.stack.close()
             self.trained.next = place
             self.trained.advance()
-            # Operators before the first module were not counted, so numbers of calls would be wrong: save nothing now.
+            # Operators that ran before the first module were not counted for this block, so its call numbers would be
+            # wrong: save no outputs in this call.
             self._begin(KEEP_ALL if self.trained.treatments[place] is KEEP_ALL else ())
 
     def __exit__(self, *error: Any) -> None:

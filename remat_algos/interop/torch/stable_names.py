@@ -1,4 +1,4 @@
-"""Undocumented names of PyTorch that every version from 2.6 has; `private_names` contains those that change.
+"""Undocumented names that every PyTorch since 2.6 has; `private_names` contains the names that differ by version.
 
 - Fake tensors and dispatch modes, which PyTorch's manual describes without a public module.
 - The schema of an operator, which shows its in-place writes.
@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map  # noqa: F401
 
 Operator = type(torch.ops.aten.add.Tensor)
 DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
-"""Errors of operators on fake tensors if the result depends on elements, which a fake tensor does not have."""
+"""Errors that operators raise on fake tensors if the result depends on elements, which fake tensors do not have."""
 
 
 version = attrgetter("_version")
