@@ -57,7 +57,11 @@ def _recurrent(reads: Shapes, _values: Shapes, _attributes: Mapping[str, Any]) -
 
 
 def _scores(queries: int, results: int, length: int, past: Shape) -> int:
-    """Return the FLOPs of queries times keys and scores times values; the lengths are those of new and cached keys."""
+    """Return the FLOPs of queries times keys and of scores times values.
+
+    `queries` and `results` are numbers of elements, `length` is the number of new keys, `past` the shape of cached
+    keys.
+    """
     return 2 * (queries + results) * (length + (past[-2] if past else 0))
 
 

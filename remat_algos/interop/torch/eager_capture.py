@@ -65,8 +65,8 @@ class _Storage:
     viewed: bool = False
     # Last node during which a tensor in this storage is alive, not counting tensors that autograd saved.
     live_until: int = -1
-    # Key: block. Entry: the last nodes during which tensors that autograd saved in the block are alive, as in
-    # `Holds.saved`.
+    # Key: block. Entry: the last nodes during which autograd refers to this storage for the block, without and with a
+    # rerun of the block (the last two columns of `Holds.saved`).
     saved: "dict[_Block | None, list[int]]" = field(default_factory=dict)
     number: Any = None  # assumed value, or None
 
@@ -491,7 +491,7 @@ class _Recorder(DispatchMode):
 
 
 def is_cached_cast(operator: Any, args: Any) -> bool:
-    """Return True for a cast of a parameter, because autocast may cache its result until the block is recomputed."""
+    """Return True for a cast of a parameter; autocast may still cache its result when a block is recomputed."""
     return operator is torch.ops.aten._to_copy.default and args[0].is_leaf and args[0].requires_grad
 
 

@@ -232,7 +232,7 @@ class Partitioner:
         return modules
 
     def compile_forward(self, module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-        """Return the boxed forward module in a function that counts calls whose backward part has not run yet."""
+        """Return a boxed function that runs the forward module and counts calls whose backward part has not run."""
         run, place, index = box(module, inputs), self._place, _largest_saved(module)
         if index is None:
             return run

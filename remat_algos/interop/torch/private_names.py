@@ -321,7 +321,7 @@ def checkpoint_regions() -> Iterator[None]:
     entered: list[tuple[int, ...]] = [()]
 
     def innermost(kind: Any) -> Any:
-        """Return a subclass of a dispatch mode whose operators are marked with the innermost region."""
+        """Return a subclass of a dispatch mode that has an attribute for the regions around the current operator."""
         return type(kind.__name__, (kind,), {REGION: property(lambda mode: entered[-1])})
 
     def marked(function: Any, *args: Any, **options: Any) -> Iterator[None]:
@@ -501,7 +501,7 @@ def _skipped_frame(text: str) -> tuple[str, int, str, str]:
 
 
 def inner_gradient(module: Any) -> Break | None:
-    """Return the first call of torch.func that computes gradients inside a captured graph; None without one."""
+    """Return the first call of torch.func that computes gradients inside a captured graph, or None."""
     nodes = list(module.graph.nodes)
     begins = (i for i, node in enumerate(nodes) if getattr(node.target, "__name__", "") == "_grad_increment_nesting")
     if (first := next(begins, None)) is None:

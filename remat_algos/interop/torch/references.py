@@ -122,7 +122,7 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
 def _depths(
     graph: ComputationGraph, order: list[int], reads: list[list[int]], regions: list[tuple[Region, bool]]
 ) -> list[int]:
-    """Return for each node the number of its regions, counted from the outermost, that recompute it."""
+    """Return, for each node, how many of its regions recompute it, counted from the outermost region."""
     marks = zip(regions, graph.once, strict=True)
     depth = [len(region) if again and not once else 0 for (region, again), once in marks]
     for v in graph.producer[graph.output & (graph.memory > 0)].tolist():

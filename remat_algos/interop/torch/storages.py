@@ -74,7 +74,7 @@ def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -
 
 
 def _allocated(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> tuple[int, bool]:
-    """Return the peak, and whether code that torch.compile has compiled ran."""
+    """Return the peak, and True if the call ran code that torch.compile has compiled."""
     device = next((tensor.device for tensor in known if tensor.device.type == "cuda"), None)
     before = 0
     if device is not None:
