@@ -23,7 +23,7 @@ SOURCES = {COMPUTE: (CLOSURE, MOMENTS), TIME: ("minimum cuts with a link", "inte
 """Names of the sources of bounds: (minimum cuts, integer program), for compute and for time."""
 # Sources of a proof that no schedule fits the limit (`two_path_bound`, `result_bytes`).
 TWO_PATHS, RESULTS = "two paths", "results"
-# Maximum number of starts in a record; `LinkCuts` uses fewer.
+# Maximum number of start times in a record; `LinkCuts` uses fewer.
 MAX_STARTS = 1000
 # Maximum price in a record; `LinkCuts` uses at most 1e6 times the compute of one pass.
 MAX_RECORDED = 1e30
@@ -57,7 +57,7 @@ class Prices:
         return byte.numerator, byte.denominator.bit_length() - 1
 
     def record(self) -> dict[str, Any]:
-        """Return the prices as JSON without loss of digits; a start whose price is 0 is left out."""
+        """Return the prices as JSON without loss of digits; omit start times with a price of 0."""
         out = [[start, price] for start, price in self.out if price]
         return {"byte": float(self.byte), "out": out, "into": self.into}
 
@@ -80,7 +80,7 @@ class Prices:
 
     @classmethod
     def claimed_byte(cls, text: Any) -> "Prices":
-        """Read the price per byte from a text "p/2^k"; raise PlanError if it is invalid."""
+        """Parse the price per byte from a string "p/2^k"; raise PlanError if it is invalid."""
         price, _, shift = text.partition("/2^") if isinstance(text, str) else ("", "", "")
         if not (price.isdecimal() and shift.isdecimal() and len(price) < 20 and len(shift) < 4):
             raise PlanError('"price" of the plan\'s bound is {text!r}; expected "p/2^k"', text=text)
@@ -104,8 +104,9 @@ class LowerBound:
         Lower bound on the compute of the schedules in the scope within the limit, or on their time if values may be
         copied over a link. A float if the time is not a whole number of cost units.
     nodes : tuple of int
-        The proof counts the bytes that are live at the first runs of these nodes. Two nodes from `two_path_bound`: the
-        bytes are live at a run of one of the two. Empty for the compute of one pass, and for a proof by `result_bytes`.
+        The proof counts the bytes that are live at the first runs of these nodes. For the two nodes of
+        `two_path_bound`, the bytes are live during some run of one of the two. Empty for the compute of one pass, and
+        for a proof by `result_bytes`.
     prices : Prices, optional
         Dual prices per byte and, for a bound on time, per link time. One minimum cut at these prices verifies the
         bound. None for a bound proved by an integer program.

@@ -22,7 +22,7 @@ from remat_algos.kernels.closure import ClosureSearch
 if TYPE_CHECKING:
     from remat_algos.bounds.link_bound import LinkCuts
 
-# Greater than any sum of costs or bytes.
+# Maximum price and limit; both are greater than any sum of costs or bytes.
 MAX_PRICE = MAX_LIMIT = 2**62
 
 
@@ -78,9 +78,10 @@ def overhead_bound(
     Returns
     -------
     LowerBound
-        The highest bound over the nodes v and the prices that are tried. The nodes are those whose live bytes in id
-        order exceed the limit, by falling bytes. The search stops when many nodes in a row do not raise the bound.
-        Times are rounded down to whole units of the graph's costs; prices of a link are per tick (`Link.ticks`).
+        The highest bound over the nodes v and the prices that are tried. The nodes tried are those at which the id
+        order has more live bytes than the limit, in order of decreasing bytes. The search stops when many consecutive
+        nodes do not raise the bound. Times are rounded down to whole units of the graph's costs; prices of a link are
+        per tick (`Link.ticks`).
 
     Raises
     ------
@@ -198,7 +199,7 @@ class ClosureCuts:
         """The exponent q of the cost unit 2**-q in the kernel."""
         parts = self.graph.n_values + 2  # maximum number of terms
         bits = 61 - self.graph.needed_compute.bit_length() - parts.bit_length()
-        # Prices may exceed all costs, so leave some bits for them.
+        # A price may be greater than every cost, so reserve some bits for prices.
         return bits - min(16, max(bits - 8, 0))
 
     @cached_property

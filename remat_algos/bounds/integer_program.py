@@ -21,15 +21,15 @@ ZERO, ONE = CONSTANTS = 0, 1
 class ProgramRows:
     """The rows of a program, `low <= sum of amount * variable <= high`; variables are indices.
 
-    Variables may be fixed after rows are added; they are substituted when the program is solved.
+    Variables may be fixed after rows are added; fixed variables are replaced by their values in the solved program.
     """
 
     def __init__(self) -> None:
         self.size = 0
-        # Entries (row, variable, amount): arrays of them, and single ones.
+        # The entries (row, variable, amount) of the matrix, as blocks of arrays and as single entries.
         self._blocks = list[tuple[Any, ...]]()
         self._terms = list[tuple[int, int, float]]()
-        # (low, high, unit, number of rows) for each call.
+        # (low, high, unit, number of rows) for each call of `add` or `add_row`.
         self._ends = list[tuple[float, ...]]()
 
     def add(
@@ -119,9 +119,8 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
 def proven(result: Any, unit: float, margin: float, step: int, *, fixed: int = 0, whole: bool = True) -> int:
     """Return the overhead that a solver result proves, rounded up to an integer and to a multiple of `step`.
 
-    The overhead is `fixed` plus the dual bound of the objective minus `margin`; without a result it is `fixed`. In a
-    linear relaxation (`whole` is False), the optimum is the dual bound. If `step` is 0, the result is not rounded to a
-    multiple.
+    The overhead is `fixed` plus the dual bound of the objective minus `margin`; without a result it is `fixed`. For a
+    linear relaxation (`whole` is False), its optimum is the dual bound. If `step` is 0, round up to an integer only.
 
     >>> from types import SimpleNamespace as Result
     >>> [proven(Result(status=STOPPED, mip_dual_bound=dual), 2.0, 0.01, 5) for dual in (7.4999999, 7.51, None)]

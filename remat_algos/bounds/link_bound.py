@@ -1,6 +1,7 @@
 """Lower bounds on time by minimum cuts, for schedules that copy values to the host and back.
 
-A moment is the first run of a node. A cut has a price per byte live at the moment, and prices per link time.
+A moment is the first run of a node. A cut has a price per byte live at the moment, and prices per link time. Each start
+time has a constraint: all stores that cannot begin earlier must fit between it and the moment.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,7 +43,7 @@ class LinkCuts:
 
     @cached_property
     def begin(self) -> Int64:
-        """int64[n_values]: minimum compute that must be done before a value computed before the moment can be stored.
+        """int64[n_values]: minimum compute before the store of a value can begin, if the moment follows its run.
 
         These numbers are the same for all moments, so one node and its prices suffice to verify a bound. On large
         graphs, the numbers are computed only for nodes that do not depend on the node with the most live bytes in id
@@ -108,10 +109,10 @@ class _PricedMoment:
     """The flow network of a moment. A cut chooses the nodes to recompute and the values to keep.
 
     Free nodes are neither ancestors nor descendants of the node. The source side of a cut contains the nodes that run
-    after the moment, the values that they read, and the free nodes that do not run before the moment. The first arcs
-    pay for values, the next for compute after the moment, and the next for compute of free nodes before it and their
-    outputs. The last arcs have infinite capacity. A value cannot be stored before `begin` units of compute,
-    int64[n_values].
+    after the moment, the values that they read, and the free nodes that do not run before the moment. The arcs are in
+    four groups. Their capacities are the prices of values; the compute of nodes after the moment; the compute of free
+    nodes before the moment, with the bytes of their outputs; and infinity. A value cannot be stored before `begin`
+    units of compute, int64[n_values].
     """
 
     def __init__(self, graph: ComputationGraph, limit: int, times: LinkTimes, node: int, begin: Int64) -> None:
@@ -202,7 +203,7 @@ class _Ascent:
         self._cut(prices)
 
     def climb(self, best: int) -> None:
-        """Add cuts, and starts for late stores, until the LP optimum is near the bound or below `best`."""
+        """Add cuts, and start times for late stores, until the LP optimum is near the bound or below `best`."""
         while len(self.lines) < tuning.MAX_LINK_CUTS:
             prices, above, share = self._top()
             if above - max(self.best, best) > tuning.NEAR_TIME * self.pass_:
@@ -241,7 +242,7 @@ class _Ascent:
         return prices, solution.x[0] * self.pass_, -solution.ineqlin.marginals[:-1]
 
     def _late_start(self, share: Any) -> bool:
-        """Add the start whose stores end last in the convex combination of the cuts.
+        """Add the start time whose stores end last in the convex combination of the cuts.
 
         Return False if no store ends too late.
         """

@@ -20,8 +20,8 @@ from remat_algos.structure.live_sets import live_set_graph, useful_values
 def least_peak_bound(graph: ComputationGraph, *, copies: bool = False) -> tuple[int, list[int]]:
     """Return a lower bound on the peak of every schedule, and the nodes that prove it.
 
-    The bound is the maximum of three bounds. For `forced_bytes`, the nodes are those that attain the maximum. For
-    `two_path_bound`, they are the two nodes of that bound. For `result_bytes`, the list is empty.
+    The bound is the maximum of three bounds. If the maximum is that of `forced_bytes`, the nodes are those that attain
+    it. If it is `two_path_bound`, they are the two nodes of that bound. If it is `result_bytes`, the list is empty.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def _lowest_with_copies(graph: ComputationGraph) -> Int64:
 
 
 def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
-    """Order the needed nodes from last to first; choose the node with the fewest bytes whose readers are all placed."""
+    """Order the needed nodes from last to first; of those with all readers placed, choose the one with fewest bytes."""
     needed, before, awaited = graph.needed, dict[int, list[int]](), np.zeros(graph.n_nodes, np.int64)
     update, update_reader = updates_and_readers(graph)
     for u, v in zip(update.tolist(), update_reader.tolist(), strict=True):
@@ -125,7 +125,7 @@ def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
 
 
 def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
-    """Return a lower bound on the peak and two nodes that prove it: the bytes are live at a run of one of the two.
+    """Return a lower bound on the peak and two nodes: at least that many bytes are live while one of them runs.
 
     Let two nodes both have paths to a third node, and let the first run before the second. When the second node runs,
     every path from the first node to the third contains a live value, in addition to the bytes that the second node
@@ -152,7 +152,7 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple
         for cut in one_pass_cuts(graph, clock):
             bound = cut
         upper = int(bytes_in_id_order(graph).max(initial=0))
-        # Updates may have to wait, so the id order may be invalid.
+        # An update must wait for all reads of its parameter, so the id order may be invalid.
         if graph.updates.any():
             upper = int(graph.memory.sum()) + int(graph.workspace.max(initial=0)) + 1
         lowest, order = lowest_one_pass(graph, bound, upper, clock.check)
@@ -181,7 +181,7 @@ def bytes_in_id_order(graph: ComputationGraph) -> Int64:
 
 
 def moments_above(graph: ComputationGraph, limit: int) -> Int32:
-    """Return the needed nodes at which the id order has more live bytes than the limit, by falling bytes."""
+    """Return the needed nodes at which more bytes than the limit are live in id order, in order of decreasing bytes."""
     live = bytes_in_id_order(graph)
     nodes = np.argsort(-live, kind="stable").astype(np.int32)
     return nodes[live[nodes] > limit]
@@ -198,7 +198,7 @@ def forced_bytes(graph: ComputationGraph) -> Int64:
 
 
 def _live(graph: ComputationGraph, single: Bool) -> Int64:
-    """Return `forced_bytes` if the nodes marked `single` run only once.
+    """Return `forced_bytes` under the assumption that the nodes marked `single` run only once.
 
     If no node is marked, the bytes are live during every run of a node, not only during its first run.
     """
@@ -217,8 +217,8 @@ def lowest_one_pass(
     """Return a lower bound on the peak of every one-pass order, and an order that attains it if it is below `known`.
 
     If every node runs once, the set of executed nodes (a down-set) determines the live values. A best-first search
-    visits these sets by rising peak of the best path to them. With up to 30 needed nodes it nearly always finishes.
-    `above` is a known lower bound, `known` a known upper bound. Marks of nodes are ignored.
+    visits these sets in order of the lowest peak of a path to them, smallest first. With up to 30 needed nodes it
+    nearly always finishes. `above` is a known lower bound, `known` a known upper bound. Marks of nodes are ignored.
     """
     from remat_algos.kernels.live_sets import EXHAUSTED, FULL, MAX_VALUES, SOLVED
 
@@ -241,7 +241,7 @@ def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:
     """Yield increasing lower bounds on the peak of every one-pass order, from minimum cuts."""
     reads = min(2 * tuning.PATHS_WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     clock.check()
-    # The search cannot be interrupted before its first bound.
+    # The search cannot be interrupted before its first bound, so skip it if that would take too long.
     if clock.left is not None and reads > tuning.READS_A_SECOND * clock.left:
         raise OutOfTime
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))

@@ -23,7 +23,7 @@ from remat_algos.ir.arrays import Bool, Int8, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.structure.reachability import ancestors, compute_up_to, descendants, reached
 
-# Maximum number of programs that are solved to add one moment.
+# Maximum number of programs and relaxations that are solved to add one moment.
 PROGRAMS = 1 + tuning.FORCING + tuning.SPREAD + tuning.BY_RELAXATION + tuning.BY_BYTES + tuning.RETRIED
 
 
@@ -89,7 +89,7 @@ def choose_moments(
 class _MomentChoice:
     """Selects further moments for the bound, within `seconds` of CPU time.
 
-    The nodes in `idle` did not raise the relaxation with the first moment, so they are not tried again.
+    Adding a node of `idle` to the first moment did not raise the optimum of the relaxation; these are not retried.
     """
 
     graph: ComputationGraph
@@ -101,7 +101,7 @@ class _MomentChoice:
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     def solved(self, nodes: Sequence[int], most: float, whole: bool = True) -> tuple[LowerBound, float]:
-        """Solve a program or its relaxation for at most `most` seconds; return its lower and its upper bound."""
+        """Solve a program or its relaxation in at most `most` seconds; return bounds below and above its optimum."""
         self.clock.advance(1)
         program = _Program(self.graph, self.limit, sorted(nodes), self.times)
         return program.bound(self._seconds(most), whole), program.above
@@ -111,7 +111,7 @@ class _MomentChoice:
         return self.clock.late or self.stopwatch.spent >= self.seconds
 
     def _seconds(self, most: float) -> float:
-        """Return the wall-clock limit for `most` seconds of CPU time, longer if other processes share the core."""
+        """Convert `most` seconds of CPU time to a wall-clock limit, which is longer if other processes use the core."""
         spent, passed = self.stopwatch.spent, self.stopwatch.passed
         share = max(tuning.MIN_SHARE, min(1.0, spent / passed)) if passed > tuning.FEW_SECONDS else 1.0
         most = max(0.0, min(most, self.seconds - spent)) / share
@@ -120,7 +120,7 @@ class _MomentChoice:
     def longer(self, base: LowerBound) -> Iterator[LowerBound]:
         """Yield bounds with one more moment.
 
-        Each candidate gets a short time limit; then the best unsolved candidates get a long one.
+        The program of each candidate gets a short time limit. The best unsolved programs then get a longer one.
         """
         best = base.amount
         stopped: list[tuple[float, float, tuple[int, ...]]] = []
@@ -255,8 +255,8 @@ class _Program:
         self.possible = self._propagate()
         if self.possible:
             self._drop_unwanted()
-        # For each moment, `starts` are the starts of stores that have a row; `begin` is the earliest store of each
-        # value.
+        # For each moment, `starts` are the start times that have a row: stores that cannot begin earlier must fit
+        # between the start time and the moment. `begin` is the earliest time at which each value can be stored.
         self.starts = {w: [0] for w in self.moments}
         self.begin = dict[int, Int64]()
         if times:
@@ -309,7 +309,7 @@ class _Program:
                 yield *parts, runs
                 for part in parts:
                     yield runs, ZERO, part
-            # Ancestors of a later moment run before the first moment or in the span.
+            # The ancestors of a later moment run before the first moment or within the span.
             if a == 1:
                 due = self.past[b]
                 yield at.runs[0, 1][due], runs[due], ONE
@@ -419,14 +419,14 @@ class _Program:
 
         out, into = (times[at.leaving] for times in self.times)
         for w, v in self.moments.items():
-            # Values that cannot be computed before a start are stored between the start and the moment.
+            # Values that cannot be computed before a start time are stored between it and the moment.
             for start in self.starts[w]:
                 copied(slice(w), w, np.where(self.begin[w] >= start, out, 0), start + int(compute[v]))
             copied(slice(w, None), w, into, 0)
         return rows
 
     def _late_starts(self, times: LinkTimes, unit: float, x: Any) -> bool:
-        """For each moment, add the start whose row is violated most; return False if no row is violated."""
+        """For each moment, add the start time whose row is violated most; return False if no row is violated."""
         at, added = self.variables, False
         for w, v in self.moments.items():
             runs, waits = x[at.windows[:w]], x[at.waits[:w]]

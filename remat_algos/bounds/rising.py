@@ -72,7 +72,7 @@ def rising(
 
 
 def _excess(graph: ComputationGraph, limit: int, times: LinkTimes | None) -> LowerBound | None:
-    """Return the proof by `least_peak_bound` that no schedule fits, or None; omit proofs that a cut can find."""
+    """Return the proof by `least_peak_bound` that no schedule fits; None if there is none, or if a cut can find it."""
     peak, nodes = least_peak_bound(graph, copies=times is not None)
     if limit >= peak or (times is None and peak <= forced_bytes(graph).max(initial=0)):
         return None
@@ -112,8 +112,8 @@ def prove(
 class BoundCurve:
     """Lower bounds on compute for several limits, ascending.
 
-    `bounds` contains the best bound for each limit, and never increases. `closures` contains the closure bound for each
-    limit, or one pass. `stop` says how the search ended.
+    `bounds` contains the best bound for each limit; the bounds never increase with the limit. `closures` contains the
+    closure bound for each limit, or the bound of one pass if there is none. `stop` says how the search ended.
     """
 
     graph: ComputationGraph
@@ -123,7 +123,7 @@ class BoundCurve:
     stop: Stop = Stop.DONE
 
     def at(self, limit: int) -> LowerBound:
-        """Return the bound for the smallest of `limits` that is at least `limit`; above all of them, one pass."""
+        """Return the bound for the smallest of `limits` that is at least `limit`; if there is none, return one pass."""
         for each, bound in zip(self.limits, self.bounds, strict=True):
             if each >= limit:
                 return bound

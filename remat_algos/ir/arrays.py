@@ -31,7 +31,8 @@ def frozen(
     """Copy integers to a contiguous read-only array; a scalar is broadcast to `size` entries.
 
     A read-only argument is copied too, because its owner may make it writable again. Raise GraphError if the values do
-    not fit `dtype` exactly, or if there are not `size` of them. `per` names what has one entry each, for the message.
+    not fit `dtype` exactly, or if there are not `size` of them. `per` is used in the message: the name of the things
+    that have one entry each.
     """
     array = as_array(values, what)
     if array.ndim == 0 and size is not None:
@@ -100,9 +101,9 @@ def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tup
 
 
 def numbers(values: Any, read: Reading, what: str, size: int | None = None, per: str = "") -> Int64 | list[Any]:
-    """Return a read-only array if all entries are integers (vectorized); otherwise a list of exact numbers.
+    """Return a read-only array if all entries are integers; otherwise return a list of exact numbers.
 
-    Raise GraphError, with the position of the entry, if `read` rejects an entry or an entry is a negative fraction.
+    Raise GraphError, which names the position, if `read` rejects an entry or an entry is a negative fraction.
     """
     array = as_array(values, what)
     listed = isinstance(values, list | tuple)
@@ -135,7 +136,7 @@ def _all_whole(array: NDArray[Any]) -> bool:
 
 
 def _within(amounts: Sequence[int]) -> list[int]:
-    """Clip amounts to the range of an int64. Any sum with a clipped amount is too large, so the later check fails."""
+    """Clip amounts to the range of an int64. A sum with a clipped amount is too large, so a later check rejects it."""
     return [min(amount, LARGEST_SUM) for amount in amounts]
 
 
@@ -145,9 +146,9 @@ def _over_bytes(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def sealed(array: NDArray[Any]) -> NDArray[Any]:
-    """Make an array without other references read-only, without a copy.
+    """Return a read-only view of an array, without a copy; the caller must hold the only reference to it.
 
-    The result is a view, because the array that owns the memory could be made writable again.
+    A view cannot be made writable, whereas the array that owns the memory can.
     """
     array.setflags(write=False)
     if array.base is None:
@@ -169,7 +170,7 @@ def check_place(i: int, count: int, what: str) -> int:
 
 
 def by_fields(instance: Any) -> tuple[Any, ...]:
-    """Implement `__reduce__` of a dataclass: pickle and copy call its constructor, which checks and freezes fields."""
+    """Implement `__reduce__` of a dataclass, so that pickle and copy call the constructor, which checks the fields."""
     arguments = (getattr(instance, field.name) for field in fields(instance) if field.init)
     return type(instance), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in arguments)
 
@@ -231,7 +232,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _not_a_number(what: str, values: ArrayLike, array: NDArray[Any], dtype: np.dtype[Any]) -> GraphError:
-    """Return the error for an entry that is not a number, shown as it was before NumPy converted it."""
+    """Return the error for an entry that is not a number; the message shows the entry before NumPy converted it."""
     for i, entry in enumerate(values if isinstance(values, list | tuple) else array.tolist()):
         if not isinstance(entry, Real) or isinstance(entry, bool):
             return GraphError(
@@ -301,12 +302,12 @@ def to_lists(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
 
 
 def from_lists(rows: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
-    """Convert rows given as lists to CSR arrays, int64[n + 1] and int32[k]."""
+    """Convert a list of rows to CSR arrays, int64[n + 1] and int32[k]."""
     return indptr_of(list(map(len, rows))), np.array(list(chain.from_iterable(rows)), np.int32)
 
 
 def group_rows(row: NDArray[Any], entries: NDArray[Any], n_rows: int) -> tuple[Int64, NDArray[Any]]:
-    """Group entries into rows by their row numbers (stable)."""
+    """Group entries into rows by their row numbers; entries of a row keep their order."""
     return indptr_of(np.bincount(row, minlength=n_rows)), entries[np.argsort(row, kind="stable")]
 
 

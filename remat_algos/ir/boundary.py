@@ -17,7 +17,7 @@ NAME = "boundary"
 
 @checked_arguments
 def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | None = None) -> ComputationGraph:
-    """Add a node that makes all forward outputs precede the first read of a gradient from outside.
+    """Add a node that makes all forward outputs precede every read of a gradient that comes from outside the graph.
 
     A framework calls the forward part, returns its outputs, and calls the backward part with their gradients. So no
     backward node that reads such a gradient may run before a forward output. The node "boundary" enforces this: it is

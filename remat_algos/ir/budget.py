@@ -27,8 +27,8 @@ class Budget:
     ----------
     memory : int or str, optional
         Limit on the peak, excluding residents: bytes, a string such as "4GiB", or "50%" for a share of the peak without
-        rematerialization. "least" is the lowest peak that the solver finds, and "least+0.1%" allows 0.1 % more and
-        minimizes the compute within that. With an allocator, the limit is on its reserved bytes.
+        rematerialization. "least" is the lowest peak that the solver finds; "least+0.1%" is a limit 0.1 % above it,
+        within which the compute is minimized. With an allocator, the limit is on its reserved bytes.
     overhead : int or str, optional
         Limit on the overhead, the compute in excess of one pass: in the graph's unit, or "30%" of one pass.
     device : int or str, optional
@@ -60,7 +60,7 @@ class Budget:
                 continue
             number: Any = None if isinstance(amount, bool) else amount
             try:
-                # Limits above 64 bits have no effect, and JSON readers accept no more digits.
+                # Clip limits above 64 bits: they have no effect, and some JSON readers do not accept longer numbers.
                 object.__setattr__(self, name, min(operator.index(number), ABSURD - 1))
             except TypeError:
                 wrong = "{name!w} budget is {amount!r}; give whole numbers or text such as {example!w}"
@@ -152,9 +152,9 @@ def _amount(amount: Amount, base: int, what: str) -> int:
 
 
 def even_limits(floor: int, base: int, count: int) -> list[int]:
-    """Return `floor` and about `count` larger limits, which are multiples of `base / count`.
+    """Return the limits `floor` and about `count` larger ones, the multiples of `base / count` above it.
 
-    If few multiples are above the floor, the step between them is divided by 2, 3, ....
+    If few multiples lie above the floor, they are multiples of `base / (2 * count)`, `base / (3 * count)`, ... instead.
     """
     parts = count * max(1, round(base / max(1, base - floor)))
     above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))

@@ -23,7 +23,7 @@ PARAMETER = ROLES.index("parameter")
 EXACT, COST_DIGITS = 12, 7
 """Maximum significant digits of scaled gradient costs: EXACT for exact costs, COST_DIGITS for rounded ones.
 
-More digits would leave too little of the integer range for the times of copies.
+With more digits, sums with the times of copies could exceed the integer range.
 """
 
 
@@ -39,15 +39,17 @@ def differentiate(
 ) -> ComputationGraph:
     """Add the backward part to a graph.
 
-    For each node w from the last to the first, and each differentiable value x that w reads, one node is added. It
-    reads the gradients of w's values, the values that w saves, and the partial sum of x's gradient, and computes the
-    new sum. The last node of x is called `grad(x)`, earlier ones `grad(x)@w`. At each loss, the first term is a seed of
-    cost 0 that reads the value itself. The outputs of the new graph are the gradients that no node reads.
+    One node is added for each node w, from the last to the first, and each differentiable value x that w reads. The
+    added node reads the gradients of w's values, the values that w saves for its gradient, and the partial sum of x's
+    gradient. It computes the new partial sum. The last node that adds to x's gradient is called `grad(x)`; the others
+    are called `grad(x)@w`. The gradient of a loss begins with a seed, a node of cost 0 that reads the loss itself. The
+    outputs of the new graph are the gradients that no node reads.
 
     Parameters
     ----------
     graph : ComputationGraph
-        A graph without a backward part. Without `backward`, gradients read all reads and values of their node.
+        A graph without a backward part. If it has no `backward`, the gradient of a node reads all values that the node
+        reads or computes.
     factor : float
         Cost of a node's gradient as a multiple of the node's own cost (about 2, chen2016). It is split evenly over the
         nodes that compute the gradient. Costs without a unit remain integers. If costs have a unit, all costs are
@@ -145,7 +147,7 @@ def _options(
 def gradient_pairs(
     graph: ComputationGraph, *, parameter_gradients: bool = False, loss: str | Sequence[str] | None = None
 ) -> tuple[Int32, Int32]:
-    """Return target and reader, int32[g] each, of the gradients that `differentiate` adds, in order of their nodes.
+    """Return target and reader, int32[g] each, of the gradient nodes that `differentiate` adds, in id order.
 
     Targets from `n_values` on are residents. The reader of a seed is -1.
     """
@@ -163,7 +165,7 @@ def _pairs(graph: ComputationGraph, backward: Backward, seeds: Bool, parameter_g
 
 
 def everything_saved(graph: ComputationGraph) -> Backward:
-    """Return gradients that read all reads and values of their node, and have the size of their value."""
+    """Return the default gradients, which read everything that their node reads or computes."""
     n = graph.n_nodes
     own = np.arange(graph.n_values, dtype=np.int32)
     saved = join_rows(graph.read_indptr, graph.read_indices, graph.value_indptr, own)
@@ -289,7 +291,7 @@ def _check_names(names: GradientNames, reader: Int32) -> None:
 
 
 def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
-    """Return the residents of the new graph; a gradient reads the residents that its node reads."""
+    """Return the residents of the new graph; a gradient reads the residents that its forward node reads."""
     if resident is None:
         return None
     indptr, indices = resident.read_indptr, resident.read_indices

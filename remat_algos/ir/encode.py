@@ -131,7 +131,7 @@ class Codes:
         return self._with_signs(masked, replace(backward, grad_workspace=grad_workspace))
 
     def _with_signs(self, graph: ComputationGraph, backward: Backward) -> ComputationGraph:
-        """Append a value of sign bits to each of `nodes`; their gradients read it instead of the first value."""
+        """Append a value of sign bits to each of `nodes`, which its gradient reads instead of the first value."""
         ends = graph.value_indptr[self.nodes + 1]
         new = ends + np.arange(ends.size)
         saver = row_of(backward.saved_indptr)
@@ -159,7 +159,7 @@ class Codes:
 def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int], bits: int) -> dict[int, int]:
     """Return the allowed nodes whose gradients can read bits, ascending, with the bytes that each gradient decodes.
 
-    Repeat until nothing changes: if a gradient no longer reads a value, another may become its only reader.
+    Repeat until nothing changes: after one gradient stops reading a value, another may be its only reader.
     """
     saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # gradients reading each value
     indptr, readers = graph.readers
@@ -177,7 +177,7 @@ def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int
 
 
 def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: int, bits: int) -> int:
-    """Return the bytes of the largest value freed if this node's gradient reads bits; 0 if the bits need as many."""
+    """Return the size of the largest value that is freed if this node's gradient reads bits; 0 if nothing is saved."""
     first, reads, saved = int(graph.value_indptr[node]), graph.reads(node), backward.saved(node)
     if len(reads) != 1 or backward.grad_memory[reads[0]] < 0 or not {*saved} <= {first, *reads}:
         return 0
@@ -188,7 +188,7 @@ def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: 
 def _masks(
     graph: ComputationGraph, backward: Backward, kinds: list[OperationKind | None], node: int, bits: int
 ) -> dict[int, int]:
-    """Return the encoded bytes of each mask of a node: draws that only dropouts read, and masks of dropouts."""
+    """Return the size of each encoded mask of a node: a draw that only dropouts read, or the mask of a dropout."""
     indptr, readers = graph.readers
     bytes_of, drawn = {}, getattr(kinds[node], "name", "") == MASK
     for x in graph.values(node)[0 if drawn else 1 :]:
@@ -205,7 +205,7 @@ def _masks(
 
 
 def _moved(values: Int32, ends: Int64) -> Int32:
-    """Return the ids of values after one value is inserted at each of `ends`."""
+    """Return the new ids of `values` after one value is inserted at each position in `ends`."""
     return (values + np.searchsorted(ends, values, side="right")).astype(np.int32)
 
 

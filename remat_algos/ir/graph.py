@@ -200,7 +200,7 @@ class ComputationGraph:
         Sizes and costs are read as in files (docs/formats.md): 120.5, "4MiB". If `compute` has decimals, all costs are
         scaled, including those of gradients. Mappings, and arrays with an index of names such as a pandas Series, are
         matched by the names in `labels`: value names for `memory` and `output`, node names otherwise. By default each
-        node has one value, and the outputs are the first values of nodes none of whose values is read. See the class
+        node has one value, and the outputs are the first values of the nodes of which no value is read. See the class
         for shapes and units.
 
         Examples
@@ -315,11 +315,11 @@ class ComputationGraph:
     def with_costs(
         self, memory: PerName | None = None, compute: PerName | None = None, workspace: PerName | None = None
     ) -> "ComputationGraph":
-        """Return a copy with other sizes or costs, read as in `from_arrays`.
+        """Return a copy of the graph with new sizes or costs, in the forms that `from_arrays` accepts.
 
         A gradient that has the size of its value gets the new size of the value. `compute` is in the integer unit of
-        the graph; `labels.compute_scale` of these are one `labels.compute_unit`. Mappings need an entry for every value
-        (`memory`) or node, by name.
+        the graph; `labels.compute_scale` of these units make one `labels.compute_unit`. Mappings need an entry for
+        every value (`memory`) or node, by name.
         """
         labels, backward, n = self.labels, self.backward, self.n_nodes
         memory = in_order("memory", memory, self.value_names)
@@ -443,7 +443,7 @@ class ComputationGraph:
 
     @property
     def updates(self) -> Bool:
-        """bool[n]: nodes that update a parameter or a state; they run after the last run of its readers."""
+        """bool[n]: nodes that update a parameter or a state, and run after all other nodes that read it."""
         return derived(self, "updates", lambda: _updates(self))
 
     @property
@@ -455,11 +455,11 @@ class ComputationGraph:
 
     @property
     def owner(self) -> Int32:
-        """int32[n]: the forward node whose block each backward node belongs to; -1 in the forward part.
+        """int32[n]: for each backward node, the forward node to whose block it belongs; -1 for forward nodes.
 
-        This is `forward_of` if it is a node. Other backward nodes run as early as possible. Their owner is the minimum
-        owner of the backward nodes that they read; if they read none, the maximum forward node that they read; if they
-        read no node, the last forward node.
+        This is `forward_of` if it is a node. Other backward nodes run as early as possible. If such a node reads
+        backward nodes, its owner is the smallest owner of these. If it reads only forward nodes, its owner is the
+        largest of these. If it reads no node, its owner is the last forward node.
         """
         return derived(self, "owner", lambda: _owners(self))
 
@@ -507,7 +507,7 @@ class ComputationGraph:
         return range(int(self.value_indptr[node]), int(self.value_indptr[node + 1]))
 
     def value_name(self, value: int) -> str:
-        """Return the name of a value; by default its node's name, with `:k` if it is value k > 0 of the node."""
+        """Return the name of a value; by default the name of its node, followed by `:k` for value k > 0 of the node."""
         value = check_place(value, self.n_values, "value")
         node = int(self.producer[value])
         return self.labels.value(value, node, value - int(self.value_indptr[node]))
@@ -589,7 +589,7 @@ def _owners(graph: ComputationGraph) -> Int32:
 
 
 def _updates(graph: ComputationGraph) -> Bool:
-    """Return bool[n]: True for backward `once` nodes that read a parameter or state, with only unread empty values."""
+    """Mark updates: backward `once` nodes that read a parameter or state and compute only empty, unread values."""
     silent = graph.output & (graph.memory == 0)
     silent[graph.read_indices] = False
     loud = np.bincount(graph.producer[~silent], minlength=graph.n_nodes) > 0
@@ -614,7 +614,7 @@ def runs_once(graph: ComputationGraph) -> Bool:
 
 
 def updates_and_readers(graph: ComputationGraph) -> tuple[Int32, Int32]:
-    """Return pairs of an update and a node whose runs must all precede it, as (int32[k], int32[k])."""
+    """Return pairs of an update and a node that must not run after it, as (int32[k], int32[k])."""
     pairs = set[tuple[int, int]]()
     if graph.updates.any():
         readers: dict[int, list[int]] = {}
@@ -708,7 +708,7 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
     backward = forward_of != -1
     outside = (forward_of < -2) | (forward_of >= graph.n_nodes)
     if not outside.any():
-        # A value of -1 indexes the last entry and is masked.
+        # An entry of -1 would index the last node, so it is masked.
         outside = (forward_of >= 0) & backward[forward_of]
     if outside.any():
         at = int(np.argmax(outside))

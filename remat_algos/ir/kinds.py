@@ -36,7 +36,7 @@ class OperationKind:
     layer : str
         Layer type of an operation whose name does not imply one.
     extra : tuple of str
-        Names of the values after the first, which frameworks store only for the gradient.
+        Names of all values except the first; frameworks store them only for the gradient.
     saves_alone : str
         The value of `saves` for operations with a single value, as in the graphs of kusumoto2019.
     heavy : bool
@@ -85,7 +85,7 @@ class OperationKind:
 
     @checked_arguments
     def saved(self, *, alone: bool = False) -> tuple[bool, bool]:
-        """Return whether the gradient reads the inputs, and whether it reads the first (if `alone`, the only) value."""
+        """Return two flags: whether the gradient reads the inputs, and whether it reads the first value."""
         words = self.saves_alone if alone else self.saves
         return "inputs" in words, "output" in words
 

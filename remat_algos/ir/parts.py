@@ -42,7 +42,7 @@ OF_LOSS, OF_ALL = -1, -2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Names of nodes and values, operations, names of contracted views, and the unit of compute.
+    """Names of nodes, values and contracted views; operations; and the unit of compute.
 
     Without names, a node is called by its id. By default the first value of a node has the node's name, and value k > 0
     of node `v` is called `v:k`; `value_names` contains the exceptions.
@@ -114,7 +114,7 @@ class Labels:
         return [] if self.names is None else [self.names[node] for node in nodes]
 
     def value(self, value: int, node: int, place: int) -> str:
-        """Return the name of a value, which has index `place` among the values of its node."""
+        """Return the name of a value; `place` is its index among the values of its node."""
         if as_whole_number(value, "value") in self.value_names:
             return self.value_names[value]
         return f"{self[node]}:{place}" if place else self[node]
@@ -153,8 +153,8 @@ class GradientNames:
     """Names of a graph's nodes followed by those of its gradients, computed on first use.
 
     `labels` and `value_indptr` belong to the forward part. Targets are values or, from `n_values` on, residents. The
-    partial sum of gradients of x up to reader w is called `grad(x)@w`. Two special readers are `OF_ALL` for the
-    complete sum, `grad(x)`, and `OF_LOSS` for `grad(x)@loss`.
+    partial sum of x's gradient that ends with the term of reader w is called `grad(x)@w`. Two special readers are
+    `OF_ALL` for the complete sum, `grad(x)`, and `OF_LOSS` for `grad(x)@loss`.
     """
 
     labels: Labels
@@ -278,7 +278,7 @@ def _distinct_by_rule(labels: Labels, residents: Sequence[str]) -> bool:
 
 
 def _check_views(labels: Labels, value_indptr: Int64, node_of: Mapping[str, int], seen: Container[str]) -> None:
-    """Check that bases of views exist; a view may share a node's name only if no value has that name."""
+    """Check that the bases of views exist, and that a view has a node's name only if no value has that name."""
     for name, base in labels.views.items():
         if base not in node_of and base not in seen:
             wrong = "{name!r} is a view of {base!r}, which is no node, value or resident"
@@ -353,7 +353,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backward:
-    """Saved values and costs of the gradients of a forward graph of n nodes, for `differentiate`.
+    """Costs and sizes of the gradients of a forward graph of n nodes, and the values that they read.
 
     Parameters
     ----------
@@ -363,7 +363,7 @@ class Backward:
     grad_memory : int64[n_values]
         Bytes of the gradient of each value, -1 if it has none.
     grad_compute : int64[n]
-        Cost of the gradient of each node, -1 for `factor` times its compute.
+        Cost of the gradient of each node; -1 means `factor` times the compute of the node.
     grad_workspace : int64[n]
         Scratch bytes of every node that computes a gradient of v.
     """

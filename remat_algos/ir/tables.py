@@ -41,7 +41,7 @@ Number = int | Decimal
 
 @dataclass(slots=True)
 class ValueRow:
-    """A value of a node. By default, the index determines `name`, and `grad_memory` is the size of the value."""
+    """A value of a node. By default, `name` follows from its index, and `grad_memory` is its size."""
 
     memory: Number = 1
     name: str | None = None
@@ -94,8 +94,8 @@ class Tables:
 
     `backward` is "none" without gradients, "to come" if the rows describe gradients, and "present" if gradients are
     nodes. `views` maps the names of contracted views to those of their bases. `compute_scale` is the factor by which
-    costs were multiplied, by default derived from their decimals. `unsized` and `uncosted` list nodes without size or
-    cost in the file; `ignored` lists the unused columns, keys or attributes of the file.
+    costs were multiplied, by default derived from their decimals. `unsized` lists the nodes without a size in the file,
+    `uncosted` the nodes without a cost, and `ignored` the columns, keys or attributes of the file that are not used.
     """
 
     nodes: list[NodeRow]
@@ -117,7 +117,7 @@ def assemble(tables: Tables) -> dict[str, Any]:
 
 
 class _NameIndex:
-    """Maps names to numbers: values by position in the file, from 0; residents from -1 downwards."""
+    """Maps names to numbers: 0, 1, ... for values in file order, and -1, -2, ... for residents."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -203,13 +203,13 @@ class _NameIndex:
                 raise KeyError
             numbers = np.fromiter(map(self.place.__getitem__, chain.from_iterable(named)), np.int64, int(indptr[-1]))
         except KeyError:
-            # Some name is a view or unknown.
+            # At least one name is unknown, or the name of a view.
             numbers = np.array([x for row, names in zip(rows, named, strict=True) for x in self.resolve(row, names)])
         return unique_rows(indptr, numbers.astype(np.int64))
 
 
 class _Assembly:
-    """Converts rows in file order to arrays; ids are topological, earliest row first, and pure views have none."""
+    """Converts rows in file order to arrays. Ids are topological; pure views get no id."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -361,7 +361,7 @@ class _Assembly:
         return output if any_output else None
 
     def _labels(self, scale: int) -> Labels:
-        """Return the labels; a value keeps its name if its default name changes with its new index."""
+        """Return the labels; if the index of a value changes its default name, store the original name."""
         names: dict[int, str] = {}
         place = 0
         for x, (old, v) in enumerate(zip(self.flat.tolist(), self.value_node.tolist(), strict=True)):
@@ -388,7 +388,7 @@ class _Assembly:
         return int(self.node_id[self.owner[number]])
 
     def _saved(self, read_indptr: Int64, read_indices: Int64) -> tuple[Int64, Int64]:
-        """Return the reads of the gradient of each node; by default all reads and values of the node."""
+        """Return the values that the gradient of each node reads; by default all that the node reads or computes."""
         has_saved = [node.saved is not None for node in self.nodes]
         indptr, places = self.names.resolve_rows(self.nodes, [node.saved or () for node in self.nodes])
         node, value = row_of(indptr)[places >= 0], self.value_id[places[places >= 0]]
@@ -494,7 +494,7 @@ def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
 
 
 def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
-    """Return the default outputs: the first value of each node none of whose values is read."""
+    """Return the default outputs: the first value of each node of which no value is read."""
     n_values = int(value_indptr[-1])
     read = np.zeros(n_values + 1, np.int64)
     read[read_indices[(read_indices >= 0) & (read_indices < n_values)] + 1] = 1

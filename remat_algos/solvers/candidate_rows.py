@@ -24,7 +24,7 @@ Decision = Int64 | Schedule | None
 Recipe = tuple[Callable[[], Decision], Details]
 """A function that computes a decision, and the details to record with the candidate made from it."""
 
-# Maximum number of segments or splits; multiples of it stay exact in int64.
+# Maximum number of segments or splits. It is small enough that products with it are exact in int64.
 MAX_COUNT = 2**31
 
 
@@ -33,8 +33,8 @@ def near(
 ) -> Iterator[Candidate]:
     """Yield the candidates of several parameter sweeps; in a long sweep, only those near the limit.
 
-    A long sweep is searched by bisection: first 24 evenly spaced positions, then the positions halfway between the best
-    ones and their neighbours. Candidates with equal mirror counts are yielded once.
+    In a long sweep, 24 evenly spaced candidates are tried first. Then the candidates halfway between the best ones and
+    their neighbours are tried, and so on. Candidates with equal mirror counts are yielded once.
     """
     builder = _RowBuilder(graph, clock)
     max_simulated = max(tuning.MIN_SIMULATED, tuning.MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
@@ -53,7 +53,7 @@ def near(
 def _searched(
     builder: "_RowBuilder", rows: Sequence[Sequence[Recipe]], limit: int, max_simulated: int
 ) -> Iterator[Candidate]:
-    """Search the rows near a limit in turn, so that a deadline does not cut off the later rows."""
+    """Search all rows near a limit, alternating between them, so that a deadline does not cut off the later rows."""
     clock = builder.clock
     ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
     last = tuning.FIRST_PLACES - 1
@@ -71,7 +71,7 @@ def _searched(
 
 
 def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
-    """Return the untried positions halfway between each of the `best` best positions and its neighbours."""
+    """Return the untried positions halfway between the `best` highest-ranked positions and their neighbours."""
     places = sorted(ranks)
     middles = set[int]()
     for place in sorted(places, key=ranks.__getitem__)[:best]:
@@ -81,7 +81,7 @@ def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
 
 
 class _RowBuilder:
-    """Builds candidates, but only once for equal mirror counts; `figures` are the peak and compute of the last one."""
+    """Builds candidates, only one for equal mirror counts; `figures` are the peak and the compute of the last one."""
 
     def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
         self.graph = graph
@@ -112,12 +112,12 @@ class _RowBuilder:
 
 
 def longest_row(graph: ComputationGraph) -> int:
-    """Return the maximum number of candidates in a row; it falls with the graph size, as simulation slows down."""
+    """Return the maximum length of a row of candidates; it is shorter for large graphs, which simulate slowly."""
     return max(100, min(tuning.LONGEST_ROW, tuning.MAX_ROW_STEPS // max(1, graph.n_nodes)))
 
 
 def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
-    """Keep at most `max_items` items, including the first and the last, at geometrically growing distances."""
+    """Keep at most `max_items` items, including the first and the last, with geometrically increasing distances."""
     if len(items) <= max_items:
         return list(items)
     places = np.unique(np.geomspace(1, len(items), max_items).round().astype(np.int64)) - 1
@@ -125,7 +125,7 @@ def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
 
 
 def coarse_first(items: Sequence[Item]) -> list[Item]:
-    """Reorder items so that every prefix is spread evenly over all of them.
+    """Reorder items so that the first k of them are spread evenly over the whole sequence, for every k.
 
     >>> coarse_first("abcdefgh")
     ['a', 'e', 'c', 'g', 'b', 'd', 'f', 'h']

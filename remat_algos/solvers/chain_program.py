@@ -28,7 +28,7 @@ from remat_algos.solvers.registry import pareto
 from remat_algos.structure.lower_sets import LowerSetFamily
 
 UNUSABLE = 2**62
-"""Peak recorded for a pair of lower sets whose block exceeds a maximum, or depends on the rest of the chain."""
+"""Peak recorded for a pair of lower sets if its block exceeds a maximum, or depends on the rest of the chain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +124,7 @@ def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> 
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
-    """Mark the covered forward nodes, bool[m]; the last entry stands for an extra node that owns other gradients."""
+    """Mark the covered forward nodes, bool[m]. The last entry is an extra node that owns all other gradients."""
     union = np.bitwise_or.reduce(words, axis=0, initial=0).astype(np.uint64)
     covered = np.unpackbits(union.view(np.uint8), bitorder="little")[: graph.n_nodes].view(np.bool_)
     covered = covered | (graph.needed & graph.forward)
@@ -167,7 +167,7 @@ def _total(amount: Int64, node: Int32, owner: Int32, m: int) -> Int64:
 
 
 def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: bool) -> PairFigures:
-    """Build the kernel from arrays of the graph; reads by nodes that are not needed are left out."""
+    """Build the kernel from the arrays of the graph, without the reads of nodes that are not needed."""
     m, n_values, producer = inside.size, graph.n_values, graph.producer
     reader = row_of(graph.read_indptr, np.int32)
     reader, value = reader[graph.needed[reader]], graph.read_indices[graph.needed[reader]]
@@ -222,7 +222,7 @@ def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
 
 
 def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
-    """For each gradient g, list the owners of gradients that g reads, except successors of the owner of g."""
+    """For each gradient g, list the owners of the gradients that g reads; omit g's own owner and its successors."""
     n = np.int64(graph.n_nodes + 1)
     mine, other = owner[reader].astype(np.int64), owner[read]
     indptr, succ = graph.successors
@@ -242,7 +242,7 @@ def _marked(graph: ComputationGraph) -> tuple[Bool, Bool]:
 
 
 def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, Int32]:
-    """For each node v, list those of v and its predecessors whose gradients read a value of v."""
+    """For each node v, list the nodes among v and its predecessors whose backward nodes read a value of v."""
     n, indptr, source = graph.n_nodes, *graph.predecessors
     near: Int64 = np.append(row_of(indptr) * (n + 1) + source, np.arange(n) * (n + 2))
     pairs = np.sort(node * np.int64(n + 1) + owner)
@@ -261,7 +261,7 @@ def _among(keys: Int64, others: Int64) -> Bool:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A chain, as rows of the family without row 0, with its cost and peak.
+    """A chain with its cost and peak; the chain is a list of rows of the family, without row 0.
 
     `rounded` is the unit to which costs were rounded in the search for the chain, 0 if the search was exact.
     """
@@ -273,7 +273,7 @@ class Point:
 
 
 class ChainProgram:
-    """Optimizes over the chains of a lower-set family under one cost model; all costs are multiples of `unit`."""
+    """Finds the best chains of a lower-set family under one cost model; all costs are multiples of `unit`."""
 
     def __init__(self, steps: kernel.ChainSteps, max_peak: int, max_cost: int, unit: int, clock: Clock) -> None:
         self.steps = steps
@@ -286,7 +286,7 @@ class ChainProgram:
     def by_formulas(
         cls, family: LowerSetFamily, clock: Clock, *, keep_last: bool, kept: bool = False
     ) -> "ChainProgram":
-        """Use overhead (1) as cost and formula (2) as peak; with `kept`, the cost is the compute of the kept nodes."""
+        """Use formula (1), or with `kept` the compute of the kept nodes, as the cost, and formula (2) as the peak."""
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
         figures = _set_figures(family, memory, compute, clock)
@@ -305,7 +305,7 @@ class ChainProgram:
 
     @classmethod
     def by_blocks(cls, family: LowerSetFamily, figures: BlockFigures, max_peak: int, clock: Clock) -> "ChainProgram":
-        """Use the figures of simulated blocks; steps that need more than `max_peak` bytes are left out."""
+        """Use the figures of simulated blocks; omit steps that need more than `max_peak` bytes."""
         memory = family.graph.node_memory[family.nodes]
         zeros = np.zeros(len(family), np.int64)
         steps = kernel.ChainSteps(
@@ -327,7 +327,7 @@ class ChainProgram:
         return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), clock)
 
     def least_budget(self, below: int | None = None) -> int:
-        """Return the minimum peak of all chains; `below` is the peak of a chain that is already known."""
+        """Return the minimum peak over all chains; `below` is the peak of some chain, if one is already known."""
         if self.steps.size < 2:
             return 0
         search = kernel.MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
@@ -362,7 +362,7 @@ class ChainProgram:
             if cap >= max_cost:
                 return None
             factor = 2.0
-            # Extrapolate to the cap at which the work grows by a factor of `WORK_GROWTH`.
+            # Extrapolate from the last two tables: with the next cap, the work grows by a factor of `WORK_GROWTH`.
             if before:
                 power = math.log(max(2.0, table.work / work_before)) / math.log(cap / before)
                 factor = min(2.0, max(1.1, tuning.WORK_GROWTH ** (1 / power)))
@@ -434,7 +434,7 @@ class ChainProgram:
 
 
 def _set_figures(family: LowerSetFamily, memory: Int64, compute: Int64, clock: Clock) -> dict[str, NDArray[Any]]:
-    """Return what the formulas need about each set; compute it in pieces and check the deadline between them."""
+    """Return the terms of the formulas for each set; compute them in pieces and check the deadline between pieces."""
     clock.stage(len(family), "lower sets", part=tuning.TABLE_PROGRESS)
     clock.check()
     edges = dict(zip(("pred_indptr", "pred", "succ_indptr", "succ"), family.edges, strict=True))

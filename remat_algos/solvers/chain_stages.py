@@ -17,9 +17,9 @@ from remat_algos.structure.cuts import ForwardPart
 SWEEP, EVERY, LEAF, BACKWARD = range(4)
 """Operations on a stage; the names of the papers are in parentheses.
 
-SWEEP computes only the link, which are the values that later stages read (F_ck and F_none). EVERY computes the link and
-all values that the backward nodes read (F_all). LEAF computes the values that the backward nodes read, directly before
-these run. BACKWARD runs the backward nodes of the stage.
+The values of a stage that later stages read are its link. SWEEP computes only the link (F_ck and F_none). EVERY
+computes the link and all values that the backward nodes read (F_all). LEAF computes the values that the backward nodes
+read, directly before these run. BACKWARD runs the backward nodes of the stage.
 """
 
 NO_CHAIN = "the forward part is not a chain: it cannot be cut in two places where one value passes; use another solver"
@@ -62,8 +62,8 @@ class StageMemory:
     While stages a..b run, the input of stage a is live; its bytes are not counted.
 
     link : values that pass from the stage to later ones; 0 for the last stage
-    keep : values that stay live from the forward to the backward nodes of the stage, including its link, minus bytes
-        that are already counted as input; negative if the stage frees its input
+    keep : values that stay live from the forward nodes to the backward nodes of the stage, including its link, minus
+        bytes that are already counted as input; negative if the stage frees its input
     again : peaks when the stage is recomputed
     once : peaks when the stage runs for the first time and computes its values that are never recomputed
     leaf : `again.every` without the link
@@ -107,16 +107,16 @@ class StageMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainStages:
-    """The forward part, cut into stages where few values pass, and the backward nodes of each stage.
+    """The forward part, cut at places that few values cross, and the backward nodes of each stage.
 
-    The values that pass a cut are called the state of the stage before it; they are the input of the next stage. A
-    state is one value in a chain of layers, and k values in a recurrence that reads the last k steps. Backward nodes
+    The values that cross a cut are called the state of the stage before the cut; they are the input of the next stage.
+    A state is one value in a chain of layers, and k values in a recurrence that reads the last k steps. Backward nodes
     stay in id order. The backward nodes of stage a read forward values only from stage a and its input, and run after
     the backward nodes of stage a + 1.
 
-    `nodes`, int64[f], are the needed forward nodes, by rising `stage`. `backward_nodes`, int64[g], are the needed
-    backward nodes, by falling `backward_stage`. `state`, int64[p], lists the states of all stages, by rising
-    `state_stage`.
+    `nodes`, int64[f], are the needed forward nodes, in order of increasing `stage`. `backward_nodes`, int64[g], are the
+    needed backward nodes, in order of decreasing `backward_stage`. `state`, int64[p], lists the states of all stages,
+    in order of increasing `state_stage`.
     """
 
     graph: ComputationGraph
@@ -162,7 +162,7 @@ class ChainStages:
 
     @property
     def exact(self) -> bool:
-        """True if every forward node may be recomputed; then `costs` are exact."""
+        """True if every forward node may be recomputed; only then are `costs` exact."""
         return not bool(self.lasting[self.nodes].any())
 
     def costs(self) -> tuple[Int64, Int64, Int64, int]:
@@ -192,7 +192,7 @@ class ChainStages:
         ends = np.searchsorted(-self.backward_stage, -np.arange(len(self)), side="right")
         begins = np.searchsorted(-self.backward_stage, -np.arange(len(self)))
         has_lasting = _flags(len(self), self.stage[lasting[self.nodes]])
-        # `has_run` marks nodes that have run and must not run again.
+        # `has_run` marks the nodes that have run and must not be recomputed.
         has_run, none = np.zeros(self.graph.n_nodes, bool), np.zeros(0, bool)
         whole = read.closures(has_run)
         stored: dict[tuple[int, int, bytes], Int64] = {}
@@ -214,7 +214,7 @@ class ChainStages:
 
 
 def _recognised(graph: ComputationGraph) -> ChainStages | None:
-    """Return the stages of a chain, or of a recurrence if cuts that several values pass give many more stages."""
+    """Return the stages of a chain; if cuts that several values cross give many more stages, return those."""
     part = ForwardPart.of(graph)
     backward = np.flatnonzero(~graph.forward & graph.needed)
     if part.nodes.size == 0 or backward.size == 0:
@@ -234,7 +234,7 @@ def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | No
     graph = part.graph
     values, begin, end = part.lives
     places = np.flatnonzero(part.width[:-1] <= width)
-    # Places passed by the same values are one cut. A sum of random marks serves as the hash of a set of values.
+    # Places that the same values cross are one cut. A set of values is hashed as the sum of random numbers.
     marks = np.random.default_rng(0).integers(2**62, size=values.size)
     passing = interval_sums(begin, end, marks, part.nodes.size)[places]
     first = np.zeros(places.size, bool)
@@ -320,7 +320,7 @@ class _StageReads:
         return cls(stages, number, inner, entry, saved, entry_saved)
 
     def closures(self, there: Bool) -> tuple[Bool, Bool, Bool]:
-        """Return three masks of nodes, bool[n]: those that links need, that backward nodes need, and that leaves run.
+        """Return three masks of nodes, bool[n]: needed for links, needed by backward nodes, and run by leaves.
 
         The values of nodes marked in `there` are already live. A leaf runs the nodes that the backward nodes need, but
         it does not recompute values of a link that stay live.
@@ -356,11 +356,11 @@ class _StageReads:
         return self.stages.state_stage + 1, self.stages.state
 
     def among_inputs(self, reads: tuple[Int64, Int64]) -> Bool:
-        """Mark the inputs that occur in the reads (reader, value), bool[p]."""
+        """Mark the inputs that some of the pairs (reader, value) read, bool[p]."""
         return np.isin(self._key(*self.inputs), self._key(self.stage[reads[0]], reads[1]))
 
     def last_reads(self, reads: tuple[Int64, Int64], place: Int64) -> Int64:
-        """Return the last position in the stage that reads each input, int64[p]; -1 if it is not read."""
+        """For each input, return the last position in its stage that reads it, int64[p]; -1 for an unread input."""
         keys = self._key(*self.inputs)
         order, last = np.argsort(keys), np.full(keys.size, -1, np.int64)
         where = np.searchsorted(keys[order], self._key(self.stage[reads[0]], reads[1]))
@@ -385,7 +385,7 @@ class _StageReads:
         return value[leaf_runs[stage] & ~read]
 
     def _ancestors(self, targets: Bool, missing: Bool) -> Bool:
-        """Mark the nodes that must run to compute the targets from values that are not missing, bool[n].
+        """Mark the nodes that must run to compute the targets if only the `missing` values are not live, bool[n].
 
         Only dependencies within a stage count.
         """
@@ -406,9 +406,9 @@ class _StageReads:
 def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
     """Return an upper or a lower estimate of the bytes of each stage.
 
-    The estimates differ in values that other stages may keep live: values of nodes that are never recomputed, inputs
-    that no leaf reads, and inputs that the backward nodes of the stage before also read. The upper estimate keeps them;
-    the lower estimate frees them unless they must stay live.
+    The two estimates differ only for values that other stages may keep live. These are values of nodes that are never
+    recomputed, inputs that no leaf reads, and inputs that the backward nodes of the previous stage also read. The upper
+    estimate keeps them; the lower estimate frees them unless they must stay live.
     """
     graph, lasting, k = stages.graph, stages.lasting, len(stages)
     read = _StageReads.of(stages)

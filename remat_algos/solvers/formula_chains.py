@@ -74,7 +74,7 @@ class FormulaChains:
         return known if point is None else (self.family.chain(point.rows), point.rounded)
 
     def frontier(self) -> list[tuple[RoundedChain, int]]:
-        """Return the Pareto-optimal chains, each with its peak by formula (2), by rising peak."""
+        """Return the Pareto-optimal chains, each with its peak by formula (2), in order of increasing peak."""
         return [((self.family.chain(each.rows), each.rounded), each.peak) for each in self.program.frontier()]
 
     def has_few_pairs(self, max_pairs: int) -> bool:
@@ -90,7 +90,7 @@ class FormulaChains:
 def formula_chains(
     graph: ComputationGraph, family: str, clock: Clock, *, keep_last: bool, cap: int = CAP, max_sets: int | None = None
 ) -> FormulaChains:
-    """Return the chains of a family, named as in `lower_set_family`; for "exact", `smaller` is the wide family."""
+    """Return the chains of a family with a name of `lower_set_family`; for "exact", `smaller` is "wide"."""
     few = tuning.MAX_SETS if family == "exact" else max_sets
     wide = lower_set_family(graph, "wide" if family == "exact" else family, cap=cap, max_sets=few)
     chains = FormulaChains(wide, clock, keep_last=keep_last)
@@ -112,7 +112,7 @@ def formula_candidates(
     lazy: bool | None,
     cap: int = CAP,
 ) -> Iterator[Candidate]:
-    """Yield one block, then the best chains of the smaller family, then those of the whole family.
+    """Yield the chain of a single block, then the best chains of the smaller family, then those of the whole family.
 
     Options are those of `exact_dp`.
     """
@@ -142,7 +142,7 @@ def formula_candidates(
         if strategy in (None, "time"):
             few = each.has_few_pairs(tuning.FEW_PAIRS)
             yield from _curve(each, candidates_of) if limit is None or few else _near(each, limit, candidates_of)
-        # After the passes of `solve`, memory-centric chains are often the best.
+        # `solve` improves candidates by passes over their schedules, after which memory-centric chains are often best.
         if strategy != "time":
             centric = strategy or "memory"
             for budget in memory_centric_budgets(each.least_budget, each.program.max_peak):
@@ -150,7 +150,7 @@ def formula_candidates(
 
 
 def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
-    """Yield the Pareto-optimal time-centric chains; on large families, those for a grid of formula budgets."""
+    """Yield the Pareto-optimal time-centric chains; for a large family, only the best chains for a grid of budgets."""
     points: Iterable[tuple[RoundedChain | None, int]]
     if chains.has_few_pairs(tuning.MAX_PAIRS):
         points = evenly(chains.frontier(), chains.family.graph.n_nodes)
@@ -180,7 +180,7 @@ def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterat
 
 
 def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
-    """Return a budget between the best budget and the next larger one, or None if all of them have been tried.
+    """Return an untried budget between the best budget and the next larger one, or None if there is none.
 
     If nothing fits yet, the budget may also lie between the best and the next smaller one; the wider gap is chosen. A
     chain that is optimal for a budget is also optimal for every smaller budget down to its own formula peak.
@@ -197,7 +197,7 @@ def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
 def chain_candidates(
     graph: ComputationGraph, chain: LowerSets, details: Details, keep_last: bool, lazy: bool | None
 ) -> Iterator[Candidate]:
-    """Yield the candidate of a chain; if `lazy` is None, one for each value of `lazy`."""
+    """Yield the candidate of a chain for this `lazy`; if it is None, yield one for True and one for False."""
     for each in (True, False) if lazy is None else (bool(lazy),):
         schedule = canonical_schedule(graph, chain, keep_last=keep_last, lazy=each)
         yield evaluated(graph, schedule, {**details, "keep_last": keep_last, "lazy": each})
@@ -231,7 +231,7 @@ def formula_details(
     if rounded:
         details["costs_rounded_to"] = rounded
     kept_besides = kept_against(graph, chain, keep_last)
-    # The formulas ignore marks and `once`, so the schedule may keep more nodes than the chain.
+    # The formulas ignore the marks of nodes and `once`, so the schedule may keep nodes that the chain does not keep.
     if kept_besides:
         details["kept_besides"] = [graph.labels[v] for v in kept_besides]
     return details
@@ -251,7 +251,7 @@ def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[st
 
 
 def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool) -> int:
-    """Return the overhead by formula (1), without the last block if it is kept."""
+    """Return the overhead by formula (1); omit the last block if it is kept."""
     overhead = chain.overhead(graph)
     if keep_last:
         block = chain.blocks(graph)
@@ -367,8 +367,8 @@ def formula_frontier(
     Returns
     -------
     list of (int, int, LowerSets)
-        Overhead, peak and chain of each point, by rising overhead. If an overhead exceeds 2,048 times the common
-        divisor of the costs, costs are rounded to a larger unit.
+        Overhead, peak and chain of each point, in order of increasing overhead. If an overhead exceeds 2,048 times the
+        common divisor of the costs, costs are rounded to a larger unit.
 
     Raises
     ------

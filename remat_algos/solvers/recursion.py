@@ -20,7 +20,7 @@ from remat_algos.structure.separators import SeparatorTree
 
 Rank = tuple[int, int, int]
 Choice = tuple[int, str, int]
-"""Maximum bytes of a batch, the name of this maximum in the details, and the recursion limit."""
+"""The maximum number of bytes in a batch, the name of this maximum in the plan's details, and the recursion limit."""
 Tree = tuple[SeparatorTree | None, Details]
 """Separators (None if the decomposition is too wide), and details on how they were chosen."""
 
@@ -152,7 +152,7 @@ class _Recursion:
         self.best = WORST
 
     def candidates(self, part: Part, tree: Tree, choices: Sequence[Choice]) -> Iterator[Candidate]:
-        """Yield the candidates of one tree; afterwards `self.best` is the rank of the best of them."""
+        """Yield the candidates of one tree; then set `self.best` to the rank of the best candidate."""
         self.best = WORST
         separators, details = tree
         # The kernel counts steps as int32.
@@ -176,7 +176,7 @@ class _Recursion:
 
 
 def _choices(part: Part, recursion_limit: int | None, batching: bool | None, varied: bool) -> list[Choice]:
-    """Return the combinations of batch size and recursion limit to try, those without batching first."""
+    """Return the combinations of batch size and recursion limit to try; combinations without batching come first."""
     batches = {} if batching else {PLAIN: "none"}
     if batching is not False:
         batches |= {int(share * part.largest): name for name, share in reversed(tuning.BATCH_SHARES.items())}

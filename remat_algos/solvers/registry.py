@@ -1,4 +1,4 @@
-"""The registry of solvers, the tasks that they get, and the candidates that they yield."""
+"""The registry of solvers, with the types of their input (tasks) and output (candidates)."""
 
 import inspect
 from bisect import bisect_right
@@ -26,7 +26,7 @@ from remat_algos.wording import did_you_mean
 Item = TypeVar("Item")
 Details = Mapping[str, Any]
 WORST = (2, 2**63, 2**63)
-"""A rank that is worse than the rank of every candidate."""
+"""A rank worse than that of every candidate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,8 +35,8 @@ class Candidate:
 
     `bound` is a lower bound on the compute of all schedules of the `scope` within the limit. `peak_bound` is a lower
     bound on the peak of all schedules. A schedule with a `simulation` is not simulated again. If a solver searches
-    several times, `run` numbers its searches, and the best candidates of each are kept. The portfolio fills in
-    `solver`. `figures` contains the peak in bytes and the compute.
+    several times, `run` is the number of the search, and the best candidates of each search are kept. The portfolio
+    sets `solver`. `figures` contains the peak in bytes and the compute.
     """
 
     schedule: Schedule
@@ -144,7 +144,7 @@ def keep_undominated(items: list[Item], item: Item, figures: Callable[[Item], tu
 
 
 def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, float]]) -> list[Item]:
-    """Return the items that no other item dominates, by rising peak; among equal items, the first."""
+    """Return the items that no other item dominates, in order of increasing peak; of equal items, only the first."""
     kept = list[Item]()
     for item in items:
         keep_undominated(kept, item, figures)
@@ -167,7 +167,7 @@ Rows = Iterable[tuple[str, str]]
 
 
 def no_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """Return no rows; the default of `describe`."""
+    """Return no rows: the default `describe` of a solver."""
     return ()
 
 
@@ -181,8 +181,8 @@ class Solver(Registered):
     optimal_in : class of schedules in which the result is optimal, one of `SCOPES`
     improves : True if the solver improves the candidates of other solvers (`task.candidates`) and so runs after them
     portfolio : True if "auto" runs the solver
-    price : seconds for 1,000 nodes, measured by tests/benchmarks/test_solvers.py. Solvers run by rising price. Effort
-        "fast" skips solvers with a price above 0.1, unless they improve candidates
+    price : seconds for 1,000 nodes, measured by tests/benchmarks/test_solvers.py. Solvers run in
+        order of increasing price. Effort "fast" skips solvers with a price above 0.1, unless they improve candidates
     describe : `describe(graph, details)` returns rows (label, text) for the text report of a plan
     explain : `explain(graph, most, **options)` returns a result that lists at most `most` decisions of the solver
     """
@@ -309,12 +309,12 @@ def list_solvers() -> Entries[Solver]:
 
 
 def in_order(solvers: Iterable[Solver]) -> list[Solver]:
-    """Sort solvers as they run: the baseline, then by price; those that improve candidates run last."""
+    """Sort solvers as they run: the baseline, the others by price, and last those that improve candidates."""
     return sorted(solvers, key=lambda each: (each.improves, each.name != BASELINE, each.price, each.name))
 
 
 def list_candidates(graph: ComputationGraph, solver: str, limit: int | None = None, **options: Any) -> list[Candidate]:
-    """Return the simulated candidates of one solver in its order, without those that violate a mark."""
+    """Return the simulated candidates of one solver in the order it yields them; omit those that violate a mark."""
     registered = get_solver(solver)
     reason = registered.needs(graph)
     if reason:

@@ -1,20 +1,20 @@
 """Tuning constants of the solvers; the comment at each says what it trades. Limits of `effort` are in effort.py."""
 
-# Maximum price (seconds for 1,000 nodes) of a solver that may still run after the deadline. Higher: more plans, and the
-# deadline is exceeded by more.
+# Maximum price, in seconds for 1,000 nodes, of a solver that may still run after the deadline. Higher: more plans, but
+# the deadline is exceeded by more.
 CHEAP = 0.1
 # Default price of a solver. Higher: solvers without a price run later, and not with effort "fast".
 UNKNOWN_PRICE = 1.0
-# Maximum steps in a schedule of `revolve` or `chain_dp`. Higher: lower peaks of long chains, more memory and time.
+# Maximum number of steps in a schedule of `revolve` or `chain_dp`. Higher: lower peaks of long chains, more time.
 MAX_SCHEDULE_STEPS = 2_000_000
-# Amounts of work between two checks of the deadline, each at most a tenth of a second. Higher: less overhead, later
-# stops.
+# Between two checks of the deadline: maximum number of lower sets, of pairs of lower sets, and of such pairs times the
+# number of nodes. Each takes at most a tenth of a second. Higher: less overhead, later stops.
 SETS_PER_CHECK, PAIRS_PER_CHECK, VISITS_PER_CHECK = 100_000, 10_000, 5_000_000
 STATES_PER_CHECK, ENTRIES_PER_CHECK, WORK_PER_CHECK = 20_000, 40_000_000, 2_000_000
 
 # ---- rows of candidates (parameter sweeps)
-# LONGEST_ROW: maximum candidates in a row. MAX_ROW_STEPS: maximum steps of all schedules in a row, so rows are shorter
-# on large graphs. Higher: finer sweeps, more time.
+# LONGEST_ROW: maximum number of candidates in a row. MAX_ROW_STEPS: maximum total number of steps of the schedules in a
+# row, so rows are shorter on large graphs. Higher: finer sweeps, more time.
 LONGEST_ROW, MAX_ROW_STEPS = 2_000, 5_000_000
 # A row is simulated completely if it has at most MIN_SIMULATED candidates, or at most MAX_SIMULATED_STEPS steps. Longer
 # rows are searched near the limit. Higher: fewer plans are missed, more time.
@@ -24,11 +24,11 @@ MIN_SIMULATED, MAX_SIMULATED_STEPS = 96, 60_000
 FIRST_PLACES, BEST_PLACES = 24, 3
 
 # ---- chains of lower sets
-# COST_LEVELS: maximum number of levels to which costs are rounded. TABLE_BYTES: maximum bytes of a table, which reduces
-# the levels for large families. Higher: smaller rounding errors, more memory and time.
+# COST_LEVELS: maximum number of levels to which costs are rounded. TABLE_BYTES: maximum size of a table in bytes, which
+# reduces the number of levels for large families. Higher: smaller rounding errors, more memory and time.
 COST_LEVELS, TABLE_BYTES = 4_096, 2**30
-# Maximum number of pairs of sets whose figures are stored; others are recomputed at each use. Higher: less time, more
-# memory.
+# Maximum number of pairs of sets whose figures are stored. In a family with more pairs, figures are recomputed at each
+# use. Higher: less time, more memory.
 MAX_STORED_STEPS = 2_000_000
 # FIRST_CAP: maximum cost in the first table, in units. WORK_GROWTH: work of each table relative to the table before it.
 # Higher: fewer tables, more unnecessary work in the last one.
@@ -38,7 +38,7 @@ FIRST_CAP, WORK_GROWTH = 16, 3.0
 TABLE_PROGRESS = 0.1
 # Parts into which the range of costs is divided; each pass of labels covers one part. Higher: less memory, more passes.
 LABEL_PARTS = 64
-# Maximum lower sets in a family that is solved for many budgets. Higher: finer chains, time quadratic in the number.
+# Maximum number of lower sets in a family that is solved for many budgets. Higher: finer chains, quadratic time.
 MAX_SETS = 600
 # A family with at most this many pairs of sets has all of its Pareto-optimal chains tried: FEW_PAIRS with a limit,
 # MAX_PAIRS without one (half a second). Higher: no plan is missed on larger graphs, more time.
@@ -49,30 +49,31 @@ BUDGETS_SPREAD, BISECTED = 5, 6
 # Without a limit, a family of more than MAX_PAIRS pairs is solved for GRID_BUDGETS budgets if the figures of its pairs
 # are stored, otherwise for SAMPLED_BUDGETS budgets. Higher: a finer frontier, more time.
 GRID_BUDGETS, SAMPLED_BUDGETS = 48, 16
-# MAX_SIMULATED_CHAINS: maximum chains of a frontier that are simulated. MAX_CHAIN_STEPS: maximum steps of their
-# schedules. Higher: a finer frontier, more time.
+# MAX_SIMULATED_CHAINS: maximum number of chains of a frontier that are simulated. MAX_CHAIN_STEPS: maximum total number
+# of steps in their schedules. Higher: a finer frontier, more time.
 MAX_SIMULATED_CHAINS, MAX_CHAIN_STEPS = 160, 400_000
 # Budgets for memory-centric chains, as multiples of the minimum budget. More: more variety, more chains.
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)
-# Maximum lower sets, and maximum states of chains, in `exhaustive_lower_sets`. Higher: larger graphs are accepted, in
-# exponential time.
+# Maximum number of lower sets, and maximum number of states of chains, in `exhaustive_lower_sets`. Higher: larger
+# graphs are accepted, in exponential time.
 MAX_EXHAUSTIVE_SETS, MAX_EXHAUSTIVE_STATES = 2_000, 500_000
 
 # ---- liveness_dp
-# Maximum work to simulate blocks: pairs of sets times forward nodes. It limits the number of sets. Higher: finer
-# chains, more time.
+# Maximum work to simulate blocks, which is the number of pairs of sets times the number of forward nodes. It limits the
+# number of sets. Higher: finer chains, more time.
 MAX_VISITS = 200_000_000
 # A first search over a subfamily (COARSE_SETS sets of a large family, SOME_SETS of a small one) bounds the search over
 # all sets. Higher: tighter bounds, more time for the first search.
 COARSE_SETS, SOME_SETS = 128, 48
-# Maximum sets in a family for which many chains and both values of `lazy` are tried. Higher: better plans for mid-sized
-# graphs, more time.
+# Maximum number of sets in a family for which many chains and both values of `lazy` are tried. Higher: better plans for
+# mid-sized graphs, more time.
 FEW_SETS = 316
 # Under a limit, a family of at most TINY_FAMILY sets has all of its Pareto-optimal chains tried; for other families
 # PROMISES chains are tried. Higher: fewer plans are missed, more simulations.
 TINY_FAMILY, PROMISES = 60, 16
-# Range of the predicted peaks (promises) of these chains: multiples of the limit, or, if the limit is below the lowest
-# promise, multiples of that (PROMISES_ABOVE). Wider: fewer plans are missed far from the limit, more of them near it.
+# Range of the predicted peaks (promises) of these chains, as multiples of the limit (PROMISES_AROUND). If the limit is
+# below the lowest promise, they are multiples of the lowest promise (PROMISES_ABOVE). Wider: fewer plans are missed far
+# from the limit, more of them near it.
 PROMISES_AROUND, PROMISES_ABOVE = (0.7, 1.1), (1.0, 1.5)
 # PROMISE_GROWTH: while chains fit the limit, each promise is this multiple of the one before. WIDER_PROMISE: blocks are
 # simulated up to this multiple of the highest promise. Higher: fewer chains and passes, but passes take longer and
@@ -80,39 +81,38 @@ PROMISES_AROUND, PROMISES_ABOVE = (0.7, 1.1), (1.0, 1.5)
 PROMISE_GROWTH, WIDER_PROMISE = 1.1, 1.5
 
 # ---- chains of stages
-# MIN_STAGES: minimum stages in a chain. MIN_STEPS: minimum steps in a recurrence. Higher: more graphs are refused as
-# chains or not treated as recurrences.
+# MIN_STAGES: minimum number of stages in a chain. MIN_STEPS: minimum number of steps in a recurrence. Higher: fewer
+# graphs are treated as chains or as recurrences, respectively.
 MIN_STAGES, MIN_STEPS = 3, 8
-# Maximum values that pass from one stage to the next. BDF6, the stable backward differentiation formula of the highest
-# order, reads six. Higher: wider recurrences, more states.
+# Maximum number of values that pass from one stage to the next. BDF6, the stable backward differentiation formula of
+# the highest order, reads six. Higher: wider recurrences, more states.
 MAX_STATE = 6
 # A graph is a recurrence only if it has this many times more steps than stages between cuts with a single value.
 # Higher: fewer graphs are treated as recurrences, which take longer to plan.
 MORE_STAGES = 10
-# Maximum forward nodes per step of a recurrence. Higher: more graphs are treated as recurrences.
+# Maximum number of forward nodes per step of a recurrence. Higher: more graphs are treated as recurrences.
 MAX_STEP_NODES = 24
 # Default maximum number of stages in a table. Higher: finer plans for long chains, time cubic in the number.
 MAX_STAGES = 240
 # A table has MIN_SLOTS memory slots, or up to MAX_SLOTS if it then reads at most CHAIN_WORK entries. MAX_TABLE: maximum
-# bytes of a table. Higher: less rounding, more time and memory.
+# size of a table in bytes. Higher: less rounding, more time and memory.
 MIN_SLOTS, MAX_SLOTS, CHAIN_WORK, MAX_TABLE = 500, 4_000, 1_200_000_000, 2**31
 # Under a limit, all Pareto points are tried if there are at most FEW_POINTS, otherwise POINTS_AROUND points on each
 # side of the limit. Higher: fewer plans are missed, more simulations.
 FEW_POINTS, POINTS_AROUND = 96, 12
 # Highest peak in the table for a limit, as a multiple of the limit. Higher: more chains above the limit, coarser slots.
 WIDER_TABLE = 1.15
-# Maximum steps of all schedules in a whole frontier. Higher: a finer frontier for long chains, more time.
+# Maximum total number of steps in the schedules of a frontier. Higher: a finer frontier for long chains, more time.
 MAX_FRONTIER_STEPS = 20_000_000
 # MAX_COUNTS: maximum number of checkpoint counts that `revolve` tries without a limit. NEIGHBOURS: under a limit, how
 # many smaller counts it tries after the largest one that fits. Higher: fewer plans are missed, more time.
 MAX_COUNTS, NEIGHBOURS = 128, 2
 
 # ---- chen_greedy, two_cuts
-# Maximum number of cuts in all segmentations of an exact sweep, about one second. Higher: exact sweeps on larger
-# graphs, more time.
+# Maximum number of cuts in all segmentations of an exact sweep, about one second. Higher: more exact sweeps, more time.
 MAX_CUTS = 1_000_000
-# MAX_COSTS: maximum thresholds of compute per byte. FEWEST_BUDGETS: minimum budgets for each threshold. Higher: better
-# choices of kept nodes and cuts, more time.
+# MAX_COSTS: maximum number of thresholds of compute per byte. FEWEST_BUDGETS: minimum number of budgets per threshold.
+# Higher: better choices of kept nodes and cuts, more time.
 MAX_COSTS, FEWEST_BUDGETS = 16, 16
 # Share of time and progress for computing segmentations. Higher: more segmentations, but fewer are simulated in time.
 WALK_SHARE = 0.3
@@ -125,21 +125,20 @@ NEARLY_EQUAL = 1_024
 # ---- greedy_remat
 # Block sizes, in the order in which they are tried. More: better plans, one more walk for each.
 BLOCK_SIZES = (64, 1, 8, 2, 16, 4, 32)
-# Number of limits per start: MIN_LIMITS on large graphs, up to MAX_LIMITS on small ones. Higher: a finer frontier, more
-# walks.
+# Limits per initial order: MIN_LIMITS on large graphs, up to MAX_LIMITS on small ones. Higher: more plans, more time.
 MIN_LIMITS, MAX_LIMITS = 8, 32
 # A descent stops after MAX_FAILED limits without a lower peak. Then BISECTIONS limits are tried by bisection. Higher:
 # lower peaks, more walks.
 MAX_FAILED, BISECTIONS = 2, 6
-# Maximum runs per node in a walk. Higher: lower limits are met, by longer schedules.
+# Maximum number of runs per node in a walk. Higher: lower limits are met, by longer schedules.
 MAX_WALK_RUNS = 8
 # Maximum work to find blocks: BLOCK_WORK times the work to find single runs, but at least MIN_BLOCK_WORK. Higher:
 # better blocks, more time.
 BLOCK_WORK, MIN_BLOCK_WORK = 2, 500_000
 # Maximum work of all walks from one start, about two seconds. Higher: lower peaks for large graphs, more time.
 MAX_WALK_WORK = 200_000_000
-# Maximum nodes in a graph for which walks also start from other orders. Higher: better plans for larger graphs, many
-# more walks.
+# Maximum number of nodes in a graph for which walks also start from orders other than the id order. Higher: better
+# plans for larger graphs, many more walks.
 MAX_NODES_RESTARTED = 100
 # In each of TURNS turns, walks start from the STARTS_PER_TURN schedules with the lowest peaks, with START_BLOCKS block
 # sizes. Higher: lower peaks, more time.
@@ -149,37 +148,37 @@ TURNS, STARTS_PER_TURN, START_BLOCKS = 3, 8, 5
 SCANNED_A_SECOND = 500_000_000
 
 # ---- live_set_search, milp
-# The maximum number of sets is divided by LOWEST_DIVISOR for the lowest peak, and by BEYOND_DIVISOR for graphs of more
-# than USUAL_VALUES values, where proofs are unlikely. Higher: less time and memory, fewer proofs.
+# The maximum number of sets is divided by LOWEST_DIVISOR in searches for the lowest peak, and by BEYOND_DIVISOR for
+# graphs of more than USUAL_VALUES values, where proofs are unlikely. Higher: less time and memory, fewer proofs.
 LOWEST_DIVISOR, BEYOND_DIVISOR, USUAL_VALUES = 2, 20, 64
 # The maximum number of sets is multiplied by this factor for a whole frontier. Higher: more proven points, more time.
 FRONTIER_SEARCHES = 2
-# Number of sets searched without potentials. Higher: fewer linear programs, but more unnecessary sets in long searches.
+# Number of sets searched before potentials are computed. Higher: fewer linear programs, longer searches.
 MAX_STATES_ALONE = 100_000
-# Maximum potentials in a search. Higher: fewer sets, more time per set.
+# Maximum number of potentials in a search. Higher: fewer sets, more time per set.
 MAX_POTENTIALS = 5
-# Maximum needed nodes in an integer program; HiGHS takes seconds to minutes for 50 nodes. Higher: larger graphs are
-# accepted, but most of them remain unsolved.
+# Maximum number of needed nodes in an integer program; HiGHS takes seconds to minutes for 50 nodes. Higher: larger
+# graphs are accepted, but most of them remain unsolved.
 MILP_NODES = 60
 # Relative gap at which an integer program counts as solved. Higher: earlier stops, weaker proofs.
 EXACT_SHARE = 1e-9
-# HiGHS may exceed a limit by this share of the peak of one pass. Higher: when a program is solved again, more of the
-# limit remains unused.
+# HiGHS may exceed a limit by this share of the peak of one pass; the program is then solved again with a limit lowered
+# by it. Higher: more of the limit remains unused in the second solution.
 PROGRAM_SLACK = 2e-6
 
 # ---- search: factors multiply the work for one limit
-# Maximum candidates of other solvers that serve as starts. Higher: more variety, less work for each.
+# Maximum number of candidates of other solvers from which a search starts. Higher: more variety, less work for each.
 N_SEEDS = 4
-# Maximum runs per node, unless a start has more. Higher: lower peaks for deep graphs, more memory.
+# Maximum number of runs per node, unless an initial schedule has more. Higher: lower peaks, more memory.
 MAX_RUNS = 30
-# A search for a lower peak has one of these shares of the lowest peak as its limit. A share is used again while the
-# peak falls, for MAX_LOWER searches in total. Closer to 1: smaller steps, which succeed more often.
+# The limit of a search for a lower peak is one of LOWER_SHARES times the lowest peak. A share is used again while the
+# peak decreases, for at most MAX_LOWER searches in total. Closer to 1: smaller steps, which succeed more often.
 LOWER_SHARES, MAX_LOWER = (0.9, 0.97), 3
 # LOWEST_WORK: work for the lowest peak. FIRST_LOWEST, NEXT_LOWEST: shares of it for each first search and each later
 # round. Higher: lower peaks, more time.
 LOWEST_WORK, FIRST_LOWEST, NEXT_LOWEST = 1.8, 1 / 3, 2 / 9
-# Maximum nodes in a graph for which both runs of `search` get all of the work for the lowest peak, not half of it.
-# Higher: lower peaks, more time.
+# Maximum number of nodes in a graph for which both runs of `search` may spend all of the work for the lowest peak. On
+# larger graphs, each run may spend half of it. Higher: lower peaks, more time.
 ALONE_NODES = 100
 # With effort "fast", if no schedule fits, a second search gets UNMET_WORK times the work, at most UNMET_MAX. Higher:
 # more limits are met, more time for infeasible limits.
@@ -187,13 +186,13 @@ UNMET_WORK, UNMET_MAX = 8, 20_000_000
 # On graphs of at most `SMALL` nodes, up to MAX_AGAIN more searches follow. Each gets AGAIN_WORK times the work, at most
 # AGAIN_MAX. Higher: more optima, more time.
 MAX_AGAIN, AGAIN_WORK, AGAIN_MAX = 3, 8, 100_000_000
-# Assumed work of a core per second, which shortens searches under a time limit. Higher: more work, later stops on slow
-# machines.
+# Assumed amount of work that a core does per second. It determines how far a time limit shortens a search. Higher: more
+# work, later stops on slow machines.
 WORK_A_SECOND = 25_000_000
-# Number of limits in a frontier if only the overhead is limited. Higher: a finer frontier, less work for each limit.
+# Number of limits in a frontier if the budget limits only the overhead. Higher: a finer frontier, less work per limit.
 FRONTIER_LIMITS = 12
-# ORDER_WORK: share of the work for searching one-pass orders. It runs only if the lower bound on their peak is below
-# ORDER_ROOM times the peak of the id order. Higher: more graphs need no recomputation, less work for other graphs.
+# ORDER_WORK: share of the work for a search over one-pass orders. This search runs only if the lower bound on the peak
+# of one-pass orders is below ORDER_ROOM times the peak of the id order. Higher: more such orders, less other work.
 ORDER_WORK, ORDER_ROOM = 1 / 8, 0.95
 # Shares of the work for a frontier. LOWEST_PEAK_SHARE: for the lowest peak, and again for the minimum compute at it.
 # BENDS_WORK: for limits at bends of the curve. Higher: less work for the other limits.
@@ -202,15 +201,15 @@ LOWEST_PEAK_SHARE, BENDS_WORK = 0.15, 0.06
 LIMITS_PER_BEND = 2
 
 # ---- twremat, pathremat
-# MAX_ORDERS: maximum elimination orders. MAX_TREE_NODES: maximum nodes in all decompositions, so large graphs get fewer
-# orders. Higher: better trees, more time.
+# MAX_ORDERS: maximum number of elimination orders. MAX_TREE_NODES: maximum total number of nodes in all decompositions,
+# so large graphs get fewer orders. Higher: better trees, more time.
 MAX_ORDERS, MAX_TREE_NODES = 16, 40_000
 # Values of `recursion_limit` that are tried. More: more variety, one more schedule for each.
 RECURSION_LIMITS = (1, 32, 128, 512)
 # Batch sizes, as shares of the bytes of the largest node. More: more variety, one more schedule for each.
 BATCH_SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}
-# VARIED_TREES: number of trees that get schedules with all recursion limits. FIRST_SCHEDULES: number of schedules of
-# each other tree before trees are compared. Higher: a better choice, more time.
+# VARIED_TREES: number of trees that get schedules with all recursion limits. FIRST_SCHEDULES: number of schedules for
+# every other tree before trees are compared. Higher: a better choice, more time.
 VARIED_TREES, FIRST_SCHEDULES = 2, 2
 # Under a limit, only the BEST_TREES best trees get all of their schedules, unless the schedules together have
 # fewer than ALL_TREES_STEPS steps. Higher: fewer plans are missed, more time.

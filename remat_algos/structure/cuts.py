@@ -15,12 +15,12 @@ from remat_algos.kernels.regions import keep_depths, segment_cuts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForwardPart:
-    """The needed forward nodes in id order, and the values live between them; cut p is after the node at position p.
+    """The needed forward nodes in id order, and the values live between them. Cut p is after the node at position p.
 
-    Arrays are indexed by position. `until` is the last position that reads a value of the node; it is the position of
-    the node itself if its values are not read. `width` is the number of values live across the cut. `alone` is this
-    value if there is only one, else -1. `lives` contains the values that cross a cut, the position of the node of each,
-    and the last position that reads it.
+    Arrays are indexed by position. `until` is the last position that reads a value of the node, or the position of the
+    node itself if no position does. `width` is the number of values live across the cut. If this number is 1, `alone`
+    is the id of the value, otherwise -1. `lives` consists of three arrays: the values that cross some cut, the position
+    of the node that computes each, and the last position that reads each.
     """
 
     graph: ComputationGraph
@@ -56,11 +56,11 @@ class ForwardPart:
         return self.graph.node_memory[self.nodes]
 
     def articulations(self) -> Int64:
-        """Return the positions p with a single value live across cut p, where chen2016 cuts."""
+        """Return the positions p such that one value is live across cut p; chen2016 cuts only there."""
         return np.flatnonzero(self.width == 1)
 
     def boundary(self, cuts: ArrayLike) -> Bool:
-        """Mark the nodes with a value that is live across one of the cuts, bool[n]."""
+        """Mark the nodes that compute a value that is live across one of the cuts, bool[n]."""
         ends = np.append(np.sort(np.asarray(cuts, np.int64)), self.nodes.size)
         places = np.arange(self.nodes.size)
         first_cut = ends[np.searchsorted(ends, places)]
@@ -117,7 +117,7 @@ KNOWN = (*CANDIDATES, "boundary1 (of chen_sqrt)")
 
 
 def candidate_kinds(candidates: str | None) -> tuple[str, ...]:
-    """Return the kinds of cut positions to try: the requested one, or all."""
+    """Return the kinds of cut positions to try: all kinds, unless one is requested."""
     return CANDIDATES if candidates is None else (candidates,)
 
 
@@ -151,15 +151,15 @@ class Cutter:
         self.places = np.asarray(places, np.int64)
 
     def cuts(self, begin: int, end: int, segments: int) -> Int64:
-        """Cut begin..end - 1 at the first allowed position that reaches each multiple of memory / segments."""
+        """Cut positions begin..end - 1; each cut is the first allowed one to reach a multiple of memory / segments."""
         return segment_cuts(self.reached, self.places, begin, end, segments)
 
     def split_counts(self, until: Int64, splits: int, depth: int, keep_last: bool) -> Int64:
         """Return the level of the recursion at which each position is kept.
 
-        The whole part is cut at `splits` positions, and each segment again, for `depth` levels. A cut keeps its
-        position and the values live across it; `until` is the last read of each position. With `keep_last`, the last
-        part of a segment, which has just run, is kept at the level of the segment.
+        The whole part is cut at `splits` positions, then each segment is cut again, for `depth` levels. A cut keeps the
+        node at its position and the nodes whose values are live across it; `until` is the last read of each position.
+        With `keep_last`, the last part of a segment, which has just run, is kept at the level of the segment.
         """
         return keep_depths(self.reached, self.places, until, splits, depth, keep_last)
 

@@ -296,7 +296,7 @@ class PathDecomposition(Bags):
     @classmethod
     @checked_arguments
     def of(cls, graph: UndirectedGraph, layout: ArrayLike) -> PathDecomposition:
-        """Return the bags of a layout: each vertex, with the vertices before it that have a neighbour at or after it.
+        """Return the bags of a layout: each vertex v, with the vertices before v that have a neighbour at or after v.
 
         Bags that are subsets of a neighbouring bag are removed. The width is the vertex separation of the layout: the
         maximum number of placed vertices with unplaced neighbours. Raise GraphError if the layout is not a permutation.
@@ -305,7 +305,7 @@ class PathDecomposition(Bags):
 
     @classmethod
     def from_spans(cls, first: Int64, last: Int64) -> PathDecomposition:
-        """Return the path in which vertex v is in bags first[v] to last[v], without bags that are redundant.
+        """Return the path with vertex v in bags first[v] to last[v]; remove bags that are subsets of a neighbour.
 
         Examples
         --------
@@ -438,7 +438,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
 
 
 def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
-    """Find an order of at most 16 vertices, int32[n], whose largest boundary is minimum: the pathwidth."""
+    """Find an order of at most 16 vertices, int32[n], with the smallest possible largest boundary, the pathwidth."""
     if graph.n_vertices > tuning.MAX_EXACT:
         raise GraphError(
             "{n_vertices} vertices are too many for the minimum layout, which takes up to {max_exact}; "
@@ -468,7 +468,8 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
 def condensed(first: Int64, last: Int64) -> tuple[Int64, Int64]:
     """Remove every bag that is a subset of a neighbouring bag; return the renumbered first and last bags of vertices.
 
-    A bag is kept if it is the last bag of a vertex, and some vertex begins after the previous such bag, or in this one.
+    A bag is kept if two conditions hold. It is the last bag of some vertex. Some vertex has its first bag here, or
+    between here and the previous bag that is the last bag of a vertex.
     """
     ends = np.unique(last)
     first, last = np.searchsorted(ends, first), np.searchsorted(ends, last)

@@ -252,8 +252,8 @@ def eliminate(
         "fill" is f, "degree" is d, "ratio" is f / (d + 1), "steep_ratio" is f / (d + 1)^1.5, and "density" is
         f / (d + 1)^2.
     seed : int, optional
-        Break ties by a random permutation of the vertices. By default, ties go to the smaller degree, then to the
-        smaller id.
+        Seed of a random permutation of the vertices that breaks ties. By default, ties go to the smaller degree, then
+        to the smaller id.
     look : callable, optional
         Called every few hundredths of a second; an exception stops the elimination.
 
@@ -281,7 +281,7 @@ def eliminate(
 
 
 class Run:
-    """An elimination, as by `eliminate`, that can be paused. It stops if the width reaches `below`.
+    """A greedy elimination, as in `eliminate`, that can be paused. It stops if the width reaches `below`.
 
     `ties` is the generator for random ties, or None for the default ties.
     """
@@ -334,10 +334,11 @@ def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
 
 
 def partial_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
-    """Return the elimination of some vertices in this order; the last bag contains all others."""
+    """Return the elimination of the vertices in `order`; the last bag contains all other vertices."""
     bag_indptr, bags = kernel.elimination_bags(graph.indptr, graph.indices, order)
     left = graph.n_vertices - order.size
-    # Number of adjacent pairs after fill-in: each vertex with the rest of its bag, and all pairs of remaining vertices.
+    # Count the adjacent pairs after fill-in: each vertex with every other vertex of its bag, and all pairs of remaining
+    # vertices.
     joined = bags.size - order.size + left * (left - 1) // 2
     return Elimination(order, bag_indptr, bags, joined - graph.n_edges)
 

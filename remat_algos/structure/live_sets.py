@@ -1,4 +1,4 @@
-"""The reduced graph for a search over sets of live values: needed nodes and useful values only."""
+"""The reduced graph for a search over sets of live values; it contains only needed nodes and useful values."""
 
 from dataclasses import dataclass
 from itertools import pairwise

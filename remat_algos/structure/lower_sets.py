@@ -37,12 +37,12 @@ from remat_algos.wording import counted, one_line
 class OnGraph(NamedTuple):
     """Properties of the nodes of a graph with respect to a chain of k lower sets.
 
-    As in kusumoto2019, d+(S) are the successors and d-(S) the predecessors of the nodes in S.
+    As in kusumoto2019, d+(S) is the set of successors, and d-(S) the set of predecessors, of the nodes in S.
 
     block : the first row whose set contains the node
     kept : True for nodes on a boundary
-    successor_from : the first row i with the node in d+(L_i), or k
-    co_input_from : the first row i with the node in d-(d+(L_i)), or k
+    successor_from : the first row i for which d+(L_i) contains the node, or k if there is none
+    co_input_from : the first row i for which d-(d+(L_i)) contains the node, or k if there is none
     """
 
     block: Int32
@@ -211,7 +211,7 @@ class LowerSets:
 
 
 def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
-    """Copy rows of 64-bit words; raise GraphError for other arguments."""
+    """Return a copy of the rows of 64-bit words; raise GraphError if the argument has another form."""
     rows = as_array(words, "words")
     if rows.ndim != 2 or rows.dtype.kind not in "ui" or (rows.dtype.kind == "i" and rows.min(initial=0) < 0):
         raise GraphError("lower sets are rows of words of 64 bits; make them by LowerSets.of(graph, sets)")
@@ -245,7 +245,7 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
 
 
 def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list[int]:
-    """Return the sets {v and its ancestors} with boundary {v} as bit masks, smallest set first."""
+    """Return, as bit masks, each set of a node v and its ancestors that has the boundary {v}; smallest set first."""
     indptr, source = graph.predecessors
     rows = {v: source[indptr[v] : indptr[v + 1]].tolist() for v in part.tolist()}
     readers = dict.fromkeys(rows, 0)
@@ -282,7 +282,7 @@ class LowerSetFamily:
     words : uint64[k, ceil(f / 64)]
         Row i contains the bits of set i; bit j stands for `nodes[j]`.
     covers : (int64[k + 1], int32[c]), optional
-        For each row, the rows of its supersets with one more node; None unless the family contains all lower sets.
+        For each set, the rows of its supersets with one more node; None unless the family contains all lower sets.
     thinned : bool
         True if `max_sets` omitted some sets of the family.
 
@@ -471,12 +471,12 @@ def lower_set_family(
 
 
 def spread(count: int, n: int) -> Int64:
-    """Return at most `n` of `count` positions, evenly spread, including the first and the last."""
+    """Return at most `n` of the positions 0..`count` - 1, evenly spread, including the first and the last."""
     return np.unique(np.linspace(0, max(0, count - 1), min(n, count)).astype(np.int64))
 
 
 def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> NDArray[np.uint64]:
-    """Return {}, the whole part and L_v for each chosen v; for 3 `kinds`, also the other sets of "wide"."""
+    """Return {}, the whole part, and L_v for each chosen v; if `kinds` is 3, add the other sets of "wide"."""
     pred_indptr, pred, succ_indptr, succ = _edges(graph, nodes)
     below = kernel.closure_rows(pred_indptr, pred, chosen, False)
     ends = np.array([0, nodes.size])

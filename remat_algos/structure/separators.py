@@ -16,7 +16,7 @@ from remat_algos.structure.decompositions import PathDecomposition, TreeDecompos
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeparatorTree:
-    """A tree of all bags. Each bag separates a part of the decomposition, and its children separate the pieces of it.
+    """A tree of all bags. Each bag splits a part of the decomposition into pieces; its children split these pieces.
 
     Separators are numbered in preorder: s and its descendants are the range s:end[s]. So a vertex lies in the part of s
     if and only if s <= owner < end[s]. The owners of two adjacent vertices lie on one path from the root.
@@ -92,7 +92,7 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def balanced(cls, decomposition: TreeDecomposition, n_vertices: int) -> SeparatorTree:
-        """Choose as separators bags whose removal leaves pieces of at most half of the part.
+        """Choose as the separator of a part a bag whose removal leaves pieces of at most half of its bags.
 
         Ties go to the smaller id. The depth of the tree is at most floor(log2(b)) + 1. `n_vertices` is the number of
         vertices in the graph. Raise GraphError if a bag contains any other vertex.
@@ -115,7 +115,7 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def cheapest(cls, decomposition: TreeDecomposition, memory: ArrayLike) -> SeparatorTree:
-        """Choose as separator the balanced bag that adds the fewest bytes to the separators above it.
+        """Choose as the separator of a part the balanced bag that adds the fewest bytes to the separators above it.
 
         A bag is balanced if each piece that its removal leaves has at most two thirds of the bags of the part. Ties go
         to the bag with the smallest pieces, then to the smaller id. `memory`, int64[n], is the number of bytes of each

@@ -35,7 +35,7 @@ def contraction_bound(graph: UndirectedGraph) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """The vertices that can safely be eliminated first, in this order, and the remaining graph with the original ids.
+    """The vertices that can be eliminated first without loss, in order, and the remaining graph with the original ids.
 
     The treewidth of the whole graph is the maximum of `low` and the treewidth of the remaining graph.
     """
@@ -207,7 +207,7 @@ def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
 
 
 Order = tuple[str, int | None]
-"""A rule, and the seed for random ties, or None for default ties."""
+"""A rule, and the seed for random ties; the seed is None for default ties."""
 
 
 class _Search:

@@ -1,7 +1,7 @@
 """Tuning constants of decompositions and lower-set families; the comment at each says what it trades."""
 
-# Maximum vertices for exact treewidth and pathwidth, in O(2^n). Higher: more optima; each vertex doubles time and
-# memory.
+# Maximum number of vertices for which treewidth and pathwidth are computed exactly, in O(2^n) time. Higher: more
+# optima; each vertex doubles time and memory.
 MAX_EXACT = 16
 # Path decompositions of graphs with at most SMALL_GRAPH vertices also try elimination orders. Larger graphs try them
 # only if some order has a boundary of at most 1 / NARROW of the vertices. Higher SMALL_GRAPH: narrower decompositions,
@@ -9,14 +9,14 @@ MAX_EXACT = 16
 SMALL_GRAPH, NARROW = 1_000, 16
 # Number of rounds without improvement after which a layout is final. Higher: narrower decompositions, more time.
 IDLE_ROUNDS = 2
-# Entries of an elimination between two checks of the deadline, a few hundredths of a second. Higher: less overhead,
-# later stops.
+# Number of bag entries that an elimination computes between two checks of the deadline, in a few hundredths of a
+# second. Higher: less overhead, later stops.
 FILL_WORK = 4_000_000
-# Assumed vertices and edges contracted per second; a contraction cannot be interrupted. Higher: better lower bounds,
-# but deadlines are exceeded by more.
+# Assumed number of vertices and edges that are contracted per second; a contraction cannot be interrupted. Higher:
+# better lower bounds, but deadlines are exceeded by more.
 CONTRACTED_A_SECOND = 300_000
-# Default maximum size of the exact family. Higher: larger graphs are solved exactly, more memory.
+# Default maximum number of lower sets in the exact family. Higher: larger graphs are solved exactly, more memory.
 CAP = 1_000_000
-# WHOLE_WORDS: maximum 64-bit words of a family that is built completely before it is thinned (32 MiB). MAX_WORDS:
-# maximum words of any family (1 GiB). Higher: finer families, more memory.
+# WHOLE_WORDS: maximum number of 64-bit words in a family that is built completely before it is thinned (32 MiB).
+# MAX_WORDS: maximum number of words in any family (1 GiB). Higher: finer families, more memory.
 WHOLE_WORDS, MAX_WORDS = 2**22, 2**27

@@ -25,10 +25,10 @@ def chain_dp(
     """Cut the forward part where one value passes; keep all, the last or none of the values of each stage, optimally.
 
     A stage is the part between two neighbouring cuts. In a recurrence that reads the last k steps (k at most 6), a cut
-    is passed by k values. A stage is first run any number of times to compute only the values that later stages read.
-    Its last run keeps all values that its gradients read. A checkpoint stays in memory until the stages after it have
-    run backward. These schedules form the class "chain". One table contains the optimal schedule of the class for every
-    limit.
+    is passed by k values. Each stage is run one or more times. All runs except the last compute only the values that
+    later stages read. The last run keeps all values that the gradients of the stage read. A checkpoint stays in memory
+    until the stages after it have run backward. These schedules form the class "chain". One table contains the optimal
+    schedule of the class for every limit.
 
     The table counts memory in slots. Bytes are rounded up to slots and the limit is rounded down, so every schedule
     that fits in the table also fits the limit. If the greatest common divisor of all sizes can serve as the slot,
@@ -150,7 +150,7 @@ class ChainTable:
 
     @property
     def width(self) -> int:
-        """Number of slots plus 1, since 0 slots are an entry too."""
+        """Number of slots plus 1, since the table also has an entry for 0 slots."""
         return (self.highest - self.memory.pinned) // self.unit + 1 if self.highest >= self.memory.pinned else 1
 
     @property
@@ -160,7 +160,7 @@ class ChainTable:
         return self.entries[begin : begin + self.width]
 
     def points(self) -> Int64:
-        """Return the numbers of slots, ascending, at which the minimum cost falls."""
+        """Return the numbers of slots, ascending, for which the minimum cost is lower than with one slot less."""
         finite = np.flatnonzero(np.isfinite(self.root))
         costs = self.root[finite]
         return finite[np.flatnonzero(np.diff(costs, prepend=np.inf) < 0)] if finite.size else finite
@@ -181,7 +181,7 @@ class ChainTable:
         return int(cost) * self.costs.unit + self.costs.fixed
 
     def candidate(self, slots: int, clock: Clock) -> Candidate | None:
-        """Return the optimum for a number of slots; if its schedule is too long, record a skip and return None."""
+        """Return the optimum for a number of slots. If its schedule is too long, count it as skipped; return None."""
         arrays = np.array(self.memory.arrays)
         most = tuning.MAX_SCHEDULE_STEPS
         codes = operations(self.entries, self.width, self.costs.columns, arrays, self.unit, self.up, slots, most)
@@ -204,7 +204,7 @@ def _unit(memory: StageMemory, free: int, slots: int) -> int:
 
 
 def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> int | None:
-    """Return the lower bound for a limit, from `table` if nothing was rounded, else from a table rounded down."""
+    """Return the lower bound for a limit, from `table` if it is exact, else from a table rounded down."""
     lower = chain.lower
     if not (table.unit == lower.unit == table.memory.unit and table.memory.same_as(lower)):
         table = ChainTable.of(chain, lower, limit, None, clock, unit=table.unit, up=False)

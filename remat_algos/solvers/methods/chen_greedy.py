@@ -73,12 +73,12 @@ def chen_greedy(
 def _rows(
     graph: ComputationGraph, clock: Clock, grid: str, candidates: str | None, keep_last: bool | None, weigh_cost: bool
 ) -> list[list[Recipe]]:
-    """Return one row for each combination of the other options; a row contains a recipe for each budget."""
+    """Return one list of candidate functions for each combination of options; a list has an entry for each budget."""
     part = ForwardPart.of(graph)
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
     walks = [(kind, candidate_places(part, kind), *weighed) for kind in kinds for weighed in [(None, None), *costs]]
-    # The rest of the time is for simulating the candidates.
+    # The remaining time is spent on simulating the candidates.
     walking = clock.share(tuning.WALK_SHARE)
     clock.stage(len(walks), "walks", part=tuning.WALK_SHARE)
     rows: list[list[Recipe]] = []
@@ -114,7 +114,7 @@ def _rows(
 
 
 def _costs(graph: ComputationGraph, part: ForwardPart) -> list[tuple[float, Bool]]:
-    """Return up to `MAX_COSTS` thresholds of compute per byte, each with a mask of the nodes that reach it, bool[f]."""
+    """Return up to `MAX_COSTS` thresholds of compute per byte, each with a mask of nodes at or above it, bool[f]."""
     cost = cost_per_byte(graph)[part.nodes]
     amounts = np.unique(cost[np.isfinite(cost)])
     some = np.unique(np.linspace(0, max(0, amounts.size - 1), tuning.MAX_COSTS).round().astype(np.int64))
@@ -151,7 +151,7 @@ def _smallest_allocated(
     # `fitting` is sorted by compute, `kept` by allocation.
     fitting, kept = list[Candidate](), list[Candidate]()
     unsound = None
-    # If the search was stopped, yield the best candidates before raising the stop again.
+    # After a deadline or an interrupt, yield the best candidates first, then raise its exception again.
     with until_stopped() as ending:
         for each in candidates:
             candidate = evaluated(graph, each.schedule, each.details)
@@ -178,7 +178,7 @@ def _smallest_allocated(
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """The result of algorithm 3 for one budget: a segment ends at the first possible cut where it exceeds the budget.
+    """The result of algorithm 3 for one budget: each segment ends at the first possible cut at which it is over budget.
 
     `cuts` are the positions of the nodes before the cuts. As in the paper, x is the number of bytes that are always
     kept (at the cuts, and of costly nodes), and y the number of bytes of the largest segment except the last.
@@ -234,7 +234,7 @@ def exact_sweep(
 
 
 def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[Segmentation]:
-    """Return `first` and the segmentations of up to `count` geometrically spaced budgets, as time allows."""
+    """Return `first` and the segmentations for at most `count` geometrically spaced budgets; stop at the deadline."""
     lowest = max(1, first.next_budget)
     budgets = np.unique(np.geomspace(lowest, max(walk.total, lowest), count).round().astype(np.int64))
     segmentations = [first]

@@ -69,7 +69,7 @@ def _counts(part: ForwardPart, cutter: Cutter, splits: int, depth: int, keep_las
 
 
 def _deepest(size: int, splits: int) -> int:
-    """Return the number of levels after which every segment of `size` nodes is split completely."""
+    """Return the number of levels after which a part of `size` nodes is split into single nodes."""
     rounds = 1
     while size > splits:
         size = -(-(size - splits) // (splits + 1))

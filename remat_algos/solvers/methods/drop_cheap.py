@@ -16,7 +16,7 @@ from remat_algos.solvers.candidate_rows import Recipe, cost_per_byte, longest_ro
 from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
 from remat_algos.wording import comma_separated
 
-# Kept even if MXNet's marks allow recomputation.
+# Operations that are kept even if MXNet's own marks allow their recomputation.
 MXNET_NEVER = ("Dropout", "DropoutMask")
 MXNET_KEEPS = ("Convolution", "Linear", "Concat", "SoftmaxCrossEntropy", *MXNET_NEVER)
 
@@ -57,7 +57,7 @@ def drop_cheap(
 
 
 def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> list[Recipe]:
-    """Return the recipes: one for each threshold, ascending, or a single one if an option fixes the choice."""
+    """Return a candidate function for each threshold, ascending, or a single one if an option fixes the threshold."""
     _check(drop, threshold, keep)
     if drop is not None:
         kinds = _kinds(graph, drop)
@@ -75,7 +75,7 @@ def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: f
 
 
 def _counts(dropped: Bool, cost: NDArray[np.float64] | None = None, threshold: float = math.inf) -> Int64:
-    """Return mirror counts, int64[n]: 1 for dropped nodes. With `cost`, only nodes below the threshold count."""
+    """Return mirror counts, int64[n]: 1 for dropped nodes. With `cost`, only those below the threshold get 1."""
     return (dropped if cost is None else dropped & (cost < threshold)).astype(np.int64)
 
 

@@ -52,10 +52,9 @@ def recomputable_nodes(
 
 
 def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
-    """Mark nodes of `heavy` kinds, and nodes of unknown operations that cost more than the mean node, bool[n]."""
+    """Mark nodes of `heavy` kinds, and nodes of unknown operations that cost more than the mean, bool[n]."""
     part = graph.forward & graph.needed
-    # Rounding the mean down does not change which integers exceed it. Comparing compute * n with the sum could
-    # overflow.
+    # Rounding the mean down does not change which integers exceed it; compute * n could overflow.
     costly = graph.compute > int(graph.compute[part].sum()) // max(1, int(np.count_nonzero(part)))
     ops = graph.labels.ops
     if ops is None:
@@ -68,7 +67,7 @@ def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
 
 
 def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str) -> Bool:
-    """Mark the forward nodes whose operation or layer an option names; ValueError if a word matches no node."""
+    """Mark the forward nodes whose operation or layer is among `words`; raise ValueError if a word matches no node."""
     names = comma_separated(words)
     if not names:
         raise ArgumentError(
@@ -112,8 +111,8 @@ class FeatureMaps:
     """The forward values that the backward part reads, and the nodes that may be recomputed for them.
 
     Outputs always stay in memory, so they are never recomputed and not counted here. `read_back`, bool[n_values], marks
-    the feature maps, which are the forward values that needed backward nodes read. `reader` and `value`, int32[k], are
-    the pairs of a needed forward node and a value that it reads, by ascending node.
+    the feature maps, the forward values that some needed backward node reads. `reader` and `value`, int32[k], are the
+    pairs of a needed forward node and a value that it reads, in order of increasing node.
     """
 
     graph: ComputationGraph
@@ -141,7 +140,7 @@ class FeatureMaps:
         return int(self.graph.memory[values].sum())
 
     def recomputed(self, allowed: Bool) -> Bool:
-        """Mark the allowed nodes that gradients depend on through allowed nodes only, bool[n]."""
+        """Mark the allowed nodes from which a path of allowed nodes leads to a node that a gradient reads, bool[n]."""
         through = allowed[self.reader]
         indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
         indices, values = self.value[through], self.graph.value_indptr
@@ -241,7 +240,7 @@ class Choice:
         }
 
     def schedule(self) -> Schedule:
-        """Return the schedule of algorithm 2 of chen2016, which runs each chosen node once more."""
+        """Return the schedule of algorithm 2 of chen2016, which recomputes each chosen node once."""
         return mirror_schedule(self.maps.graph, clamp_counts(self.maps.graph, self.recomputed.astype(np.int64)))
 
 
@@ -258,7 +257,7 @@ def by_frontiers(maps: FeatureMaps) -> Bool:
 
 
 class _FrontierGroups:
-    """Maintains the groups of the frontier, and the bytes gained by the removal of each group."""
+    """Maintains the groups of the frontier, and the bytes that the removal of each group would save."""
 
     def __init__(self, maps: FeatureMaps) -> None:
         graph = maps.graph
@@ -280,7 +279,7 @@ class _FrontierGroups:
         self.owner: dict[int, int] = {}  # value -> a frontier reader
 
     def removed(self) -> Bool:
-        """Remove groups until no removal gains bytes; mark the removed nodes, bool[n]."""
+        """Remove groups while one releases at least as many bytes as it allocates; mark the removed nodes, bool[n]."""
         removed = np.zeros(len(self.cheap), bool)
         ready = [v for v, cheap in enumerate(self.cheap) if cheap and not self.n_cheap_inputs[v]]
         queue: list[int] = []
@@ -312,7 +311,7 @@ class _FrontierGroups:
                 self.owner[x] = v
                 self.gain[group] -= self.memory[x]
             if not self.outside[x]:
-                # The input was counted as allocated; it is now released.
+                # The input was counted as allocated (minus its size); it is now released (plus its size).
                 self.gain[group] += 2 * self.memory[x]
         return v
 
@@ -388,7 +387,7 @@ class Region:
 
     @checked_arguments
     def name(self, graph: ComputationGraph) -> str:
-        """Return a name made of the first and the last node; GraphError if the graph does not contain them."""
+        """Return a name made of those of the first and the last node; raise GraphError if the graph lacks one."""
         self._check(graph)
         first, last = graph.labels[self.nodes[0]], graph.labels[self.nodes[-1]]
         return first if len(self.nodes) == 1 else f"{first} .. {last}"
@@ -412,7 +411,7 @@ def find_echo_regions(
     only: str | Sequence[str] | None = None,
     also: str | Sequence[str] | None = None,
 ) -> list[Region]:
-    """Return the regions of a graph with the decisions of `echo`, sorted by falling released bytes.
+    """Return the regions of a graph with the decisions of `echo`, in order of decreasing released bytes.
 
     If the heavy nodes are removed, the graph falls apart into regions: connected sets of cheap nodes and the values
     that they compute or read. No value is in two regions, so bytes can be summed over regions.
@@ -461,7 +460,7 @@ def find_echo_regions(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegionReport(Result):
-    """The regions of a graph; `explain` prints at most `most` of them for a plan of `echo`."""
+    """The regions of a graph, as `explain` prints them for a plan of `echo`: at most `most` regions."""
 
     graph: ComputationGraph
     regions: tuple[Region, ...]
@@ -492,7 +491,7 @@ class RegionReport(Result):
             yield (shortened(region.name(self.graph)), *counts, *amounts, overhead, region.decision)
 
     def notes(self) -> Iterator[str]:
-        """Yield the reasons for the regions shown, and sums over all regions."""
+        """Yield the reasons of the decisions about the regions shown, then sums over all regions."""
         yield from by_reason({region.name(self.graph): region.reason for region in self.shown})
         recomputed = [region for region in self.regions if region.decision == RECOMPUTED]
         saved = sum(region.released - region.allocated for region in recomputed)

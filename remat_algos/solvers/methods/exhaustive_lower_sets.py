@@ -13,7 +13,7 @@ from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_se
 State = tuple[int, int, int]
 """(t, m, peak) of a chain that ends at a set: overhead, cached bytes M(U_i), and the maximum of M(i)."""
 States = list[dict[State, tuple[int, State]]]
-"""For each lower set, the states of the chains that end at it, each with the row and the state before it."""
+"""For each lower set, maps the states of chains that end at it to the row and the state of the previous set."""
 
 
 @solver(paper="kusumoto2019", needs=training_graph, describe=formulas.formula_rows, portfolio=False)

@@ -63,7 +63,7 @@ def greedy_remat(
 def walk(
     graph: ComputationGraph, start: Schedule, limit: int, max_block: int, *, moves: bool = True
 ) -> tuple[Schedule, int, int]:
-    """Scan a valid order once; return the new schedule, the level of block sizes that was reached, and the work."""
+    """Scan a valid order once; return the new schedule, the largest block level that was used, and the work."""
     order, reached, work = greedy_order(
         graph.arrays,
         start.order,
@@ -85,7 +85,7 @@ class _Walks:
         self.graph = graph
         self.clock = clock
         self.moves = moves
-        # (peak, compute) of each schedule; infinite if it violates a mark.
+        # For each schedule, its (peak, compute); both are infinite if the schedule violates a mark.
         self.figures: dict[bytes, tuple[float, float]] = {}
         self.schedules: dict[bytes, Schedule] = {}  # small graphs only
         self.started: set[bytes] = set()
@@ -125,7 +125,7 @@ class _Walks:
 
 
 class _LimitSweep:
-    """Scans one order with each block size: first at coarse limits, then at finer ones, then by bisection."""
+    """Scans one order with each block size: first at widely spaced limits, then at closer ones, then by bisection."""
 
     def __init__(self, walks: _Walks, start: Schedule, blocks: Sequence[int], details: Details) -> None:
         self.walks = walks
@@ -135,7 +135,7 @@ class _LimitSweep:
         self.details = details
         self.work = 0
         self.peak: dict[tuple[int, int], float] = {}  # key: (limit, block size)
-        # For each limit, (level, peak) of a scan that is the same for every block size of at least this level.
+        # For each limit, the (level, peak) of a scan. Scans with a block size of this level or more give the same peak.
         self.final: dict[int, tuple[int, float]] = {}
 
     def candidates(self) -> Iterator[Candidate]:
@@ -148,7 +148,7 @@ class _LimitSweep:
             yield from self._bisect(block)
 
     def _limits(self) -> list[int]:
-        """Return limits for the walks, ascending, from the lower bound on the peak to the peak of the start."""
+        """Return limits for the walks, ascending, from the lower bound on the peak to the peak of the initial order."""
         free = replace(self.graph, mark=None) if self.graph.mark is not None else self.graph
         first, last = least_peak_bound(self.graph)[0], simulate(free, self.start).peak_memory
         count = max(tuning.MIN_LIMITS, min(tuning.MAX_LIMITS, 100_000 // max(1, self.graph.n_nodes)))
@@ -160,7 +160,7 @@ class _LimitSweep:
         return limits
 
     def _descend(self, limits: Sequence[int], block: int) -> Iterator[Candidate]:
-        """Scan at falling limits until several limits in a row have not lowered the peak."""
+        """Scan at decreasing limits until several consecutive limits have not lowered the peak."""
         lowest, failed = math.inf, 0
         for limit in limits:
             if failed == tuning.MAX_FAILED or self.work > tuning.MAX_WALK_WORK:

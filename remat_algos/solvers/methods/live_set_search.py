@@ -1,6 +1,7 @@
 """Best-first search over sets of live values, for the exact optimum over all orders and numbers of runs.
 
-A moment is the first run of a node. A potential is a lower bound on the remaining overhead, as in A* search.
+A moment is the first run of a node. A potential is a function that gives a lower bound on the remaining overhead of a
+search state, for use in A* search.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,7 @@ from remat_algos.solvers.registry import OWN, Candidate, Details, Rows, Task, ev
 from remat_algos.structure.live_sets import LiveSetGraph, live_set_graph, useful_values
 from remat_algos.wording import counted, shortened
 
-# Number of fraction bits of the fixed-point numbers `need` and `share` of a potential.
+# Number of fraction bits of the fixed-point numbers in a potential, `need` and `share`.
 PRICE_BITS = 16
 # Maximum total compute of a graph for which sums of these numbers fit in 64 bits.
 MAX_COMPUTE = 2**36
@@ -107,7 +108,7 @@ class MomentPotential:
 
 
 class _Searches:
-    """Runs the searches on one graph, with the known candidates as upper bounds."""
+    """Runs the searches on one graph; the candidates known before a search are upper bounds for it."""
 
     def __init__(self, graph: ComputationGraph, task: Task, clock: Clock, max_states: int | None) -> None:
         self.graph = graph
@@ -142,7 +143,7 @@ class _Searches:
             yield from self._lowest(above)
 
     def frontier(self) -> Iterator[Candidate]:
-        """Yield the optimum at falling limits, each one byte below the peak before, down to the lowest peak."""
+        """Yield the optimum at decreasing limits, each one byte below the previous peak, down to the lowest peak."""
         before = [each.figures[0] for each in self.task.candidates] if self.task.budgets else []
         floor, left = min(before, default=least_peak_bound(self.graph)[0]), tuning.FRONTIER_SEARCHES * self.max_states
         limit = max(candidate.figures[0] for candidate in self.candidates)
@@ -195,7 +196,7 @@ class _Searches:
                 within = lowest - 1
         result: _SearchEnd | None = None
         candidate: Candidate | None = None
-        # With the same maximum of sets as any other limit, no search within a limit reaches a lower peak than this one.
+        # With the same maximum number of sets as for any other limit, no such search reaches a lower peak.
         while within < lowest:
             last, lower = self.cheapest(within, self.max_states)
             if lower is None:
@@ -216,8 +217,8 @@ class _Searches:
     def _search(self, limit: int, ceiling: int, max_states: int, *, lowest: bool) -> _SearchEnd:
         """Search until the result is proven, the deadline passes or the maximum number of sets is reached.
 
-        Potentials need linear programs, which do not pay off in short searches. So the search begins without them, and
-        restarts with them after `MAX_STATES_ALONE` sets.
+        Potentials need linear programs, which take more time than they save in short searches. The search therefore
+        begins without potentials, and restarts with them after `MAX_STATES_ALONE` sets.
         """
         first = max_states if lowest else min(max_states, tuning.MAX_STATES_ALONE)
         result = self._run(limit, ceiling, first, [], lowest=lowest)
@@ -264,10 +265,10 @@ def moment_potentials(
     (prices) are rounded to whole numbers, and the potential is computed from the rounded prices. So its validity does
     not depend on the precision of the solver.
 
-    Let k(x) = 1 if value x is live when v first runs, and r(u) = 1 if node u runs after that. The constraints, with
+    Let k(x) = 1 if value x is live at the first run of v, and r(u) = 1 if node u runs later. The constraints, with
     their prices y, z and p, are
 
-        k(x) + r(u) >= 1          y(x)       for each value x of node u that is read after that
+        k(x) + r(u) >= 1          y(x)       for each value x of node u that is read later
         k(x) + r(u) >= r(w)       z(x, w)    for each node w that reads x
         sum of memory(x) k(x) <= room   p    where room is the limit minus the bytes that must be live.
 
@@ -314,7 +315,7 @@ def _chosen(graph: LiveSetGraph, candidates: list[MomentPotential], count: int) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Moment:
-    """The first run of a node, with its ancestors and those of their values that may be live but need not be."""
+    """The first run of a node, its ancestors, and the values of ancestors that may be live then but need not be."""
 
     graph: LiveSetGraph
     node: int
@@ -364,7 +365,7 @@ class _Moment:
         need = sum(later) - -(-byte.numerator * self.room // byte.denominator)
         shares = np.zeros(len(graph.reads), np.int64)
         for u in self.ancestors:
-            # A node that runs only once has already run, so it needs no share.
+            # A node that may run only once has already run, so its share is 0.
             if not graph.once[u]:
                 most = int(graph.compute[u]) * unit
                 need -= max(0, share[u] - most)

@@ -50,7 +50,7 @@ def liveness_dp(
     few = len(sets) <= tuning.FEW_SETS
     lazies = (True, False) if lazy is None and few else (lazy is not False,)
     one_block = evaluated(graph, canonical_schedule(graph, sets.chain([]), lazy=lazies[0]))
-    # A chain with a higher peak than one block is never cheaper, so it is not needed.
+    # A chain with a higher peak than the chain of one block is never cheaper, so it is not needed.
     max_peak = baseline_peak(graph) if one_block.simulation is None else one_block.figures[0]
     yield replace(one_block, details=_details(sets, family, Point(0, max_peak, []), lazies[0]))
     fits = False
@@ -81,7 +81,7 @@ def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Det
 
 
 def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
-    """Return the lower sets of a family, thinned on large graphs; GraphError if there are still too many."""
+    """Return the lower sets of a family, fewer on large graphs; raise GraphError if there are still too many."""
     n_nodes = int((graph.forward & graph.needed).sum())
     max_sets = max(tuning.COARSE_SETS, math.isqrt(tuning.MAX_VISITS // max(1, n_nodes)))
     sets = lower_set_family(graph, family, cap=cap, max_sets=max_sets)
@@ -146,7 +146,7 @@ def _near(
     low, high = (share * limit for share in around) if lowest <= limit else (share * lowest for share in above)
     promises = geometric(max(lowest, int(low)), min(int(high), program.max_peak), tuning.PROMISES)
     waiting, highest = [max(lowest, min(limit, program.max_peak)), *coarse_first(promises)], promises[-1]
-    # Promise of each chain -> largest requested promise for which this chain is optimal.
+    # Key: the promise of a chain. Value: the largest requested promise for which this chain is optimal.
     answered: dict[int, int] = {}
     largest_fits, cheapest = (0, False), UNUSABLE
     while waiting:

@@ -24,7 +24,7 @@ from remat_algos.solvers.registry import Candidate, Details, Rows, Task, evaluat
 from remat_algos.wording import counted
 
 SCOPE = "fixed order"
-# Variables that `solve` sets: LIMIT is the limit on the peak, SPARE is subtracted from the limits of regions.
+# Indices of variables that `solve` sets: the limit on the peak, and a number subtracted from the limits of regions.
 LIMIT, SPARE = 2, 3
 VARIABLES = len(CONSTANTS) + 2
 
@@ -100,7 +100,7 @@ class _Programs:
             yield candidate
 
     def frontier(self) -> Iterator[Candidate]:
-        """Yield the optimum at falling limits, each one byte below the peak before."""
+        """Yield the optimum at decreasing limits, each one byte below the previous peak."""
         limit = self.first.figures[0] - 1 if self._allows(self.first) else LARGEST_SUM
         while True:
             candidate = self._cheapest(limit, bounded=False)
@@ -122,7 +122,7 @@ class _Programs:
             if result.x is None:
                 return None
             candidate, gap = self._candidate(result), float(result.mip_gap)
-            # HiGHS may violate a row by its tolerance. If that broke a limit, solve again with lower limits.
+            # HiGHS may violate a row by its tolerance. If a limit is exceeded, solve again with lower limits.
             if candidate.figures[0] > limit or not self._allows(candidate):
                 result, _ = self._solve(limit, int(np.ceil(tuning.PROGRAM_SLACK * self.program.top)))
                 candidate = candidate if result.x is None else self._candidate(result)
@@ -151,7 +151,7 @@ class _Programs:
         return result, one_pass + integer_program.proven(result, unit, margin, gcd(*program.cost.tolist()))
 
     def _lowest(self) -> int | None:
-        """Return the minimum peak over all schedules that keep the order, or the lowest one found in time."""
+        """Return the minimum peak over all schedules that keep the order; at the deadline, the lowest peak reached."""
         program = self.program
         if not program.runs:
             return self.first.figures[0]
@@ -300,7 +300,7 @@ class _StageProgram:
 
 
 def _last_reads(graph: ComputationGraph, order: Int32) -> list[int]:
-    """Return the last stage in which each node may run: it must run before an update of a parameter that it reads."""
+    """Return the last stage in which each node may run; it must precede every update of a parameter that it reads."""
     last = [order.size] * order.size
     if graph.updates.any():
         place = {v: k for k, v in enumerate(order.tolist())}

@@ -64,7 +64,7 @@ def revolve(
 
 
 def forward_runs(n: int, checkpoints: int) -> int:
-    """Return the minimum number of forward steps to reverse n steps with s checkpoints: r n - C(s + r, s + 1).
+    """Return the minimum number of forward steps that reverse n steps with s checkpoints: r n - C(s + r, s + 1).
 
     Here r is the smallest number with C(s + r, s) >= n. Each step also runs directly before its reversal; these runs
     are not counted.
@@ -78,7 +78,7 @@ def forward_runs(n: int, checkpoints: int) -> int:
 
 
 def first_checkpoint(n: int, checkpoints: int) -> int:
-    """Return the optimal number of steps from the beginning to the next checkpoint; ties go to the smaller number."""
+    """Return the optimal number of steps from the start to the first checkpoint; ties go to the smaller number."""
     if checkpoints == 1:
         return n - 1
     # The cost is convex in the number of steps, so bisection finds its minimum.

@@ -29,9 +29,9 @@ from remat_algos.wording import counted, shortened
 def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
     """Choose at most `count` new limits for a curve, each in the middle of the most promising interval.
 
-    `points` are pairs of a limit and the compute of the best schedule within it, by rising limit. The most promising
-    interval between two limits maximizes the product of its width and the decrease of compute across it. When an
-    interval is divided, half of the decrease is assumed to lie in each half.
+    `points` are pairs of a limit and the compute of the best schedule within it, in order of increasing limit. The most
+    promising interval between two limits maximizes the product of its width and the decrease of compute across it. When
+    an interval is divided, half of the decrease is assumed to lie in each half.
     """
     compute, added = dict(points), list[int]()
 
@@ -123,7 +123,7 @@ def _run(
 
 
 class _LimitSearch:
-    """Runs the searches on one graph, in the share `part` of the remaining time and progress."""
+    """Runs the searches on one graph; `part` is their share of the remaining time and progress."""
 
     def __init__(
         self, graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float
@@ -166,7 +166,7 @@ class _LimitSearch:
         self.lowest_work = round(tuning.LOWEST_WORK * lowest / (1 if graph.n_nodes <= tuning.ALONE_NODES else 2))
 
     def _in_time(self, work: int) -> int:
-        """Return the work, or less (and note DEADLINE) if a core cannot do it in the remaining time."""
+        """Return `work`, or less if a core cannot do it in the remaining time; then note DEADLINE as well."""
         left = self.clock.left
         if left is None or self.max_moves is not None:
             return work
@@ -177,7 +177,7 @@ class _LimitSearch:
         return possible
 
     def within(self, limit: int) -> Iterator[Annealed]:
-        """Yield better and better schedules within a limit.
+        """Yield a sequence of improving schedules within a limit.
 
         If the limit is not above the lower bound on the peak, search for the lowest peak instead.
         """
@@ -233,13 +233,13 @@ class _LimitSearch:
             best = min(best, result or best, key=lambda each: self.annealer.key(each, limit))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
-        """Yield schedules with falling peaks, down to the sought peak, in the share `part` of the progress."""
+        """Yield schedules with decreasing peaks until the sought peak is reached; report `part` of the progress."""
         best, sought = None, self.task.sought
         groups = [self._seeds(self.bound), *([order] for order in self.by_part)]
         part /= len(groups) + tuning.MAX_LOWER
         first, work = round(tuning.FIRST_LOWEST * work), len(groups) * round(tuning.NEXT_LOWEST * work)
         for i, seeds in enumerate(groups):
-            # A share of what remains: it grows so that all searches report equal amounts of progress.
+            # `part` is a share of the remaining progress. It grows, so that all searches report equal amounts.
             part /= 1 - part * (i > 0)
             for lower in self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True):
                 if best is None or self.annealer.key(lower, self.bound) < self.annealer.key(best, self.bound):
@@ -264,7 +264,7 @@ class _LimitSearch:
         return best
 
     def _order(self, limit: int, work: int) -> Generator[Annealed, None, Annealed | None]:
-        """Search for a one-pass order within the limit; None if no one-pass order can have a much lower peak."""
+        """Search for a one-pass order within the limit; None if none can be far below the peak of the id order."""
         graph, task = self.graph, self.task
         free = graph.mark is None and task.constraints is None and tuning.ALONE_NODES < graph.n_nodes <= COOL_NODES
         if not free or one_pass_bound(graph, self.clock)[0] > tuning.ORDER_ROOM * self.first.figures[0]:
@@ -313,7 +313,7 @@ class _LimitSearch:
         yield from self.annealer.each(points, work)
 
     def _seeds(self, limit: int, best: Annealed | None = None) -> list[Annealed]:
-        """Return the starts of a search: the user's start, the best candidate of each solver, and the id order."""
+        """Return the initial schedules: the user's own, the best candidate of each solver, and the id order."""
         bests = {} if best is None else {"search": best}
         for name, each in self.known:
             if name not in bests or rank(each.figures, limit) < rank(bests[name].figures, limit):
@@ -337,7 +337,7 @@ class _LimitSearch:
         goal: int | None = None,
         lowest: bool = False,
     ) -> Generator[Annealed, None, Annealed | None]:
-        """Run the rounds of the annealer until the compute reaches `goal`, by default the lower bound."""
+        """Run rounds of the annealer until the compute is at most `goal`, by default the lower bound."""
         if goal is None:
             goal = max(self.graph.needed_compute, self.task.goal or 0)
         count = self.effort.first_searches

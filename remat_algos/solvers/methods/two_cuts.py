@@ -1,4 +1,4 @@
-"""Plans between two minimum cuts of the closure bound, which keep slightly more and slightly less than the limit."""
+"""Plans between two minimum cuts of the closure bound, one slightly above and one slightly below the limit."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -52,7 +52,7 @@ def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, In
 
 
 def _between(graph: ComputationGraph, limit: int, bound: LowerBound, clock: Clock) -> Iterator[Candidate]:
-    """Yield the two choices, then mixtures of them, by bisection over the node where they meet."""
+    """Yield both choices, then mixtures of them, by bisection over the node at which one replaces the other."""
     few, many = (_counts(graph, again) for again in closure_sides(graph, bound))
     places = np.flatnonzero(few != many)
     low, high = -1, places.size + 1

@@ -62,7 +62,7 @@ def twremat(
         for number in range(n_orders):
             turn, which = divmod(number, len(ORDER_RULES))
             rule, seed = ORDER_RULES[which], task.seed + turn - 1
-            # The first turn uses the default ties, later turns random ones.
+            # The first turn breaks ties by the default rule; later turns break them at random.
             order, ties = (f"{rule}, seed {seed}", np.random.default_rng(seed)) if turn else (rule, None)
             run = Run(part.undirected, rule, ties, tuning.MAX_WIDTH)
             while run.go_on():
