@@ -229,6 +229,7 @@ def _svg(animated: Animation) -> str:
     share = 1 - min(tuning.HOLD, animated.seconds / 4) / animated.seconds
     digits = 2 if animated.length < 4000 else 4
     places = [f"{100 * share * place / animated.length:.{digits}f}%" for place in range(animated.length + 1)]
+    # `EMPTY` is -1, so its rule is the last.
     inks_of = [*(f"fill:var(--{name[0]})" for name in STATES), "fill:var(--p)"]
     moves = ["".join(f"{places[at]}{{{inks_of[state]}}}" for at, state in each) for each in changes]
     heights = (CURVE * animated.trace / animated.top).tolist()
@@ -337,7 +338,7 @@ def _text(x: float, y: float, word: str, anchor: str = "", size: int = 13) -> st
 
 
 def _dots(graph: ComputationGraph, drawing: _PixelPlaces, states: NDArray[np.int64], root: str, ringed: int) -> str:
-    """Return the circles of the nodes, grouped by their states at the peak, which a static picture shows."""
+    """Return the circles of nodes, grouped by state, and the ring around node `ringed`; both show the peak."""
     inks, labels = INKS["light"], graph.labels
     groups = []
     for state, name in ((EMPTY, "paper"), *enumerate(STATES)):
