@@ -468,7 +468,7 @@ def offsets_clash():
         """Buffers on top of each other."""
         return np.zeros(n, np.int64), np.ones(n, np.int64), np.full(n, 8), 8 * np.arange(n)
 
-    return calls(first_clash, pile(50), pile(60_000))
+    return calls(first_clash, pile(50), pile(120_000))  # 60,000 need little more than 4 MiB
 
 
 @case

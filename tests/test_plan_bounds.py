@@ -266,7 +266,7 @@ def test_an_interrupt_of_a_bound_leaves_the_bound_so_far(bounds_asked):
         ("bounds", "; did you mean bound?"),
         ("peak_memry", "; did you mean peak_memory?"),
         ("compute", "; use plan.simulation.compute"),
-        ("cost", "; use plan.simulation.compute, or plan.overhead for what is computed again"),
+        ("cost", "; use plan.simulation.compute, or plan.overhead for the recomputation"),
         ("peak", "; use plan.peak_memory"),
         ("memory", "; use plan.peak_memory"),
         ("order", "; use plan.schedule.order"),

@@ -326,7 +326,7 @@ WRONG = [
     (("--region", "=a:3"), "'=a:3' is not a region"),
     (("--region", "front=a:3%"), "region front: '3%'"),
     (("--region", "front=z*:3"), "region front: no node matches 'z*'"),
-    (("--region", "x=a:3", "--region", "x=b:3"), "--region x is there twice"),
+    (("--region", "x=a:3", "--region", "x=b:3"), "there are two --region x; give each region its own name"),
     (("--region", "x=a:3", "--region", "y=?:3"), "regions x and y"),
 ]
 

@@ -441,13 +441,13 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     ----------
     graph : ComputationGraph
     path : path
-        File whose ending selects the format: .json, .npz, .graphml, .dot, .gv, or .nodes.csv for the tables
+        File whose extension selects the format: .json, .npz, .graphml, .dot, .gv, or .nodes.csv for the tables
         X.nodes.csv, X.edges.csv and X.values.csv. .txt, .edges (edge list) and .gr (PACE) store only edges.
 
     Raises
     ------
     GraphError
-        If the ending is unknown, or an edge list cannot represent a name.
+        If the extension is unknown, or an edge list cannot represent a name.
     OSError
         If writing fails; existing files are then unchanged.
 

@@ -83,7 +83,7 @@ class GraphFormat:
 
 
 def claims(form: GraphFormat, content: str | bytes, ending: str) -> bool:
-    """Return True if a format recognizes a file, by its content or else by its ending."""
+    """Return True if a format recognizes a file, by its content or, failing that, by its extension."""
     if form.begins is None and form.sniff is None:
         return ending in form.endings
     begins = form.begins is None or form.begins.match(content) is not None

@@ -96,7 +96,7 @@ class Builder:
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Prefix the names of operations inside by `name` and a dot."""
+        """Prefix the names of operations added inside the `with` block with `name` and a dot."""
         self._scope.append(name)
         try:
             yield

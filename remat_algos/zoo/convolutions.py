@@ -151,7 +151,7 @@ class Convolutions(Builder):
     def _lengths(
         self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, dilation: Size, cover: bool = False
     ) -> Shape:
-        """Return the number of positions of a window along each length."""
+        """Return the number of window positions along each spatial dimension."""
         rank = self._rank(name, x)
         options = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         sizes = [self._each(name, what, size, rank) for what, size in options.items()]

@@ -164,7 +164,7 @@ class Pointwise(Builder):
         return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
 
     def reshape(self, x: Tensor, *shape: int, name: str = "reshape") -> Tensor:
-        """Copy to another shape, as in frameworks without views; `view` adds no node instead."""
+        """Copy to another shape, as in frameworks without views; `view`, by contrast, adds no node."""
         self._same_size(name, x, shape)
         return self.run("Reshape", [x], shape, name=self.named(name), dtype=x.dtype)
 

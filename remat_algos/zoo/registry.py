@@ -31,7 +31,7 @@ class Family(Registered):
     """Models built by one function, `function(net, *, batch, ...)`, which adds operations to a `Layers`.
 
     `variants` maps each model to its options that differ from the defaults. `grows` maps an option to its valid values,
-    in ascending order; in other options every number of 1 or more is valid.
+    in ascending order; for other options, any number of 1 or more is valid.
     """
 
     variants: Variants
@@ -42,7 +42,7 @@ class Family(Registered):
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The options of the family, with defaults and with types as text."""
-        # `slots=True` creates a new class, so that super() without arguments fails.
+        # `slots=True` creates a new class, so super() without arguments fails.
         own = super(Family, self).parameters
         return {name: parameter.replace(annotation=kind_of(parameter.annotation)) for name, parameter in own.items()}
 
