@@ -15,8 +15,8 @@ UNLIMITED = 2**62
 NEAR = 0.005
 # Number of nodes. Smaller graphs can often be solved to a proven optimum, so their searches end only at the bound.
 SMALL = 64
-# Numbers of nodes. Graphs below LARGE are planned in a fraction of a second. Above it the work of `search` rises up to
-# HUGE.
+# Numbers of nodes. Graphs with fewer than LARGE nodes are planned in a fraction of a second. From LARGE to HUGE nodes,
+# the work of `search` rises.
 LARGE, HUGE = 1_000, 20_000
 
 
@@ -40,9 +40,8 @@ class Effort:
     lowest_work: int
     # Factor on the work within one limit for a whole frontier.
     frontier_work: float
-    # Maximum number of live sets that the exact search stores. On graphs of more than 64 values it is one twentieth of
-    # this, for the lowest peak half of this, and for a frontier twice this. A core visits about a million sets per
-    # second.
+    # Maximum number of live sets that the exact search stores. On graphs of more than 64 values the number is divided
+    # by 20, for the lowest peak by 2; for a frontier it is doubled. A core visits about a million sets per second.
     live_sets: int
     # Solvers that need more seconds than this for 1,000 nodes do not run, unless they improve the results of others.
     solver_price: float
@@ -51,7 +50,7 @@ class Effort:
     moments: int
     # The same for the bound after a search, which aims to prove the best plan optimal.
     last_moments: int
-    # Number of nodes of the largest graph for which a moment bound is computed.
+    # Maximum number of nodes of a graph for which a moment bound is computed.
     moment_nodes: int
     # Limit in CPU seconds on the integer programs of the moment bound. On networks of 300 to 800 nodes one moment takes
     # 0.02 to 0.2 s, and choosing three takes a few seconds.

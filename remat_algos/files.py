@@ -75,7 +75,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> GraphError:
-    """Return the error for a file that the system refuses to read."""
+    """Return the error for a file that cannot be read."""
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
     return GraphError("{fspath!p} cannot be read: {reason!w}", fspath=os.fspath(path), reason=reason)
 

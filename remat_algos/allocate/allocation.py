@@ -80,9 +80,9 @@ class Buffers:
     instance : int64[k], optional
         The instance of the schedule's `Lifetimes` that each buffer stores; -1, the default, for workspaces.
     over : int64[k], optional
-        The buffer that each buffer overwrites in place (chen2016, section 3). It has the same size, is live for the
-        last time at the first step of the buffer that overwrites it, and is overwritten only once. -1, the default, for
-        no buffer.
+        The buffer that each buffer overwrites in place (chen2016, section 3). The overwritten buffer has the same size;
+        its last live step is the first step of the buffer that overwrites it, and it is overwritten only once. -1, the
+        default, for no buffer.
     names : tuple of str
         Names from the input file; empty by default.
     offset : int64[k], optional
@@ -242,7 +242,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     @property
     def fixed(self) -> Int64:
-        """int64[k]: the fixed offset of each buffer or its in-place chain, -1 if it has none."""
+        """int64[k]: the fixed offset of each buffer or of its in-place chain, -1 if neither is fixed."""
         return self._of_chain(self.offset)
 
     @property

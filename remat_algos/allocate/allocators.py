@@ -150,7 +150,7 @@ class Allocator(Registered):
 
     # Word for reserved memory in tables and plans; "" if it is the peak.
     noun: str = "reserved"
-    # True if percentages refer to the memory reserved without rematerialization, False for its peak.
+    # True if percentages refer to the memory reserved without rematerialization, False if to the peak without it.
     own_base: bool = True
     # Maximum number of schedules per search to which the allocator is applied; 1 if a call takes seconds.
     candidates: int = tuning.MAX_RESERVED

@@ -134,10 +134,10 @@ def pack_arenas(
 ) -> SplitAllocation:
     """Split buffers over arenas with the given capacities; each buffer gets one arena and one offset there.
 
-    The arenas are laid end to end, separated by walls: buffers that are live at all steps and have fixed offsets. This
-    reduces the problem to `pack` with a capacity, solved by the same greedy rules and exact search, which fill the
-    arenas in order. Buffers with an `arena` or an `offset` keep them; offsets count from the start of the arena, which
-    is arena 0 by default.
+    The arenas are laid end to end, separated by walls. A wall is an additional buffer with a fixed offset that is live
+    at all steps. This reduces the problem to `pack` with a capacity, solved by the same greedy rules and exact search,
+    which fill the arenas in order. Buffers with an `arena` or an `offset` keep them; offsets count from the start of
+    the arena, which is arena 0 by default.
 
     Parameters
     ----------
@@ -496,7 +496,7 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
 
 
 def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
-    """Return the error for a failed split; it names a large buffer without which the others fit, if there is one."""
+    """Return the error for a failed split. If the buffers fit without a certain large one, the error names it."""
     outcome = "is possible" if proven else "was found (none may exist, or give a longer time limit)"
     fault = "no split of the {n_buffers:buffer} over {named!w} " + outcome
     n_buffers, named = len(row.buffers), _named(row.capacities)

@@ -66,7 +66,7 @@ class PackingBlocks:
 
     @property
     def n_overlaps(self) -> int:
-        """Number of ordered pairs of blocks that share a section, counted in each shared section."""
+        """Number of ordered pairs of blocks that share a section; a pair counts once per shared section."""
         return int((interval_sums(self.begin, self.end, 1, self.n_sections) ** 2).sum())
 
     @property
@@ -288,7 +288,7 @@ class Packing:
         }
 
     def shuffle(self) -> None:
-        """Repeat the lowest-place rule with random orders: blocks near the top of the arena are placed earlier."""
+        """Repeat the lowest-place rule with random orders; blocks near the top of the arena move to the front."""
         blocks, floor = self.blocks, max(self.bound, self.capacity)
         order = min(self.orders().values(), key=lambda order: int((self.stacked(order) + blocks.size).max()))
         place, smallest = inverse(order).astype(float), None

@@ -5,12 +5,12 @@ MAX_RESERVED = 24
 # PACKING_SECONDS: maximum time of one packing. LAST_SECOND: minimum time of one packing, even after the deadline.
 # Higher: smaller arenas, slower to stop.
 PACKING_SECONDS, LAST_SECOND = 5.0, 1.0
-# Share of the remaining progress that one packing covers. Higher: reported progress is faster at first.
+# Share of the remaining progress that one packing covers. Higher: the reported progress rises faster at first.
 PACKING_PROGRESS = 0.3
 # Pairs of blocks that colouring is assumed to compare per second. Higher: more sharing, but time limits are exceeded.
 PAIRS_A_SECOND = 1_000_000_000
-# RANDOM_RUNS: minimum and maximum number of runs with random tie-breaking. TRIED_EVENTS: their maximum number of events
-# in total, which the minimum number of runs may exceed. Higher: more reliable intervals, more time.
+# RANDOM_RUNS: minimum and maximum number of runs with random tie-breaking. TRIED_EVENTS: maximum total number of events
+# in these runs; the minimum number of runs takes precedence. Higher: more reliable intervals, more time.
 RANDOM_RUNS, TRIED_EVENTS = (4, 200), 500_000
 
 # Maximum number of blocks for which first fit and best fit try all orders. Higher: smaller arenas, more time.
@@ -24,10 +24,10 @@ BLOCKS_PER_CALL, WORK_PER_CALL = 2_000, 2_000_000
 # Work of the shortest dives of the search; `luby` gives the lengths of the others as multiples. Higher: fewer, longer
 # dives.
 FIRST_DIVE = 1_000_000
-# Work in the first round for each target size; it doubles each round. Higher: deeper searches of fewer targets.
+# Work in the first round for each target size; the work doubles each round. Higher: deeper searches of fewer targets.
 PACKING_PATIENCE = 150_000_000
-# Factors of PACKING_PATIENCE if a capacity is specified. ON_CAPACITY: for the capacity. ABOVE_CAPACITY: for larger
-# targets. Higher: more capacities are reached, more time.
+# Factors on PACKING_PATIENCE if a capacity is specified. ON_CAPACITY: factor for the capacity as target.
+# ABOVE_CAPACITY: factor for larger targets. Higher: more capacities are reached, more time.
 ON_CAPACITY, ABOVE_CAPACITY = 16, 0.25
 # Bisection ends at an interval of 1 / COARSE of the arena in the first round. The denominator doubles each round, up to
 # FINENESS. Higher: smaller arenas, more targets.

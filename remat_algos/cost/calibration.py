@@ -29,7 +29,7 @@ class Timings:
 
     `products[dtype][n]` are the times of products of two n x n matrices. `streams` are pairs of the bytes that an
     element-wise operation reads and writes, and its times. `launches` are the times of an operation on one element.
-    `copies` (out, in) are times of copies between the device and pinned memory, by number of bytes.
+    `copies` (out, in) map numbers of bytes to the times of copies between the device and pinned memory.
     """
 
     products: Mapping[str, Mapping[int, Seconds]]
@@ -73,7 +73,7 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     backend : {"numpy", "cupy"}, optional
         The library to measure: "numpy" on the processors, "cupy" on the GPU.
     repeats : int, optional
-        Number of timings of each operation. The fastest one counts; for launches, the median.
+        Number of timings of each operation. The fastest timing is used, and for launches the median.
     size : int, optional
         The maximum order of the matrices. Orders are doubled up to it while products are fast.
 

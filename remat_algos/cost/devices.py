@@ -151,9 +151,9 @@ class Device(Result):
     def rate(self, dtype: str) -> float:
         """Return the FLOP/s for an element type.
 
-        A type without its own rate gets that of float32; float8 gets that of float16 if there is one. For float64 on
-        GPUs the rate of float32 would be too high, so the table contains rates for float64. GraphError if the type is
-        unknown.
+        A type without its own rate gets the rate of float32; float8 types get that of float16 if there is one. On GPUs
+        the rate of float32 would be too high for float64, so the table contains rates for float64. Raise GraphError if
+        the type is unknown.
         """
         element_bytes(dtype)
         wider = "float16" if dtype.startswith("float8") else "float32"
@@ -261,7 +261,7 @@ AnyLink = Link | Device | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def get_link(link: AnyLink, host: int | str | None = None, share: float | str | None = None) -> Link:
-    """Return a link by name, with given rates, or that of a device; `Link.of` parses strings and records.
+    """Return the link with a name or with certain rates, or that of a device; `Link.of` parses strings and records.
 
     `host` (bytes, "64GiB") and `share` (share of the rates that plans use, "95%") replace the link's own values. Raise
     GraphError if the string is not a link, or the device has none.

@@ -34,7 +34,7 @@ class LinkTimes(NamedTuple("_Times", [("out_time", Int64), ("in_time", Int64)]))
         return super().__new__(cls, frozen(out_time, np.int64), frozen(in_time, np.int64))
 
     def divisor(self, graph: ComputationGraph) -> int:
-        """Return the greatest common divisor of costs and copy times; the time of every plan is a multiple of it."""
+        """Return the greatest common divisor of all costs and copy times, which divides the time of every plan."""
         return max(1, int(np.gcd.reduce(np.concatenate([graph.compute, *self]), initial=0)))
 
     def leaving(self, graph: ComputationGraph) -> Bool:
@@ -219,14 +219,14 @@ class Link:
     def ticks(self, graph: ComputationGraph) -> int:
         """Return the number of ticks per unit of a graph's costs for which every copy takes a whole number of ticks.
 
-        If sums would then reach 2**53 ticks, the number is a power of ten, and `times` of the refined graph are
-        rounded. It is the smallest power that gives the shortest cost or copy at least 1e9 ticks, or if sums would
-        again reach 2**53, the largest power for which they do not.
+        If sums would then reach 2**53 ticks, use a power of ten instead, and round `times`: the smallest power for
+        which the shortest cost or copy takes at least 1e9 ticks. If sums would still reach 2**53 ticks, use the largest
+        power that keeps them below it.
 
         Raises
         ------
         GraphError
-            As `times`.
+            The errors of `times`.
 
         Examples
         --------
@@ -303,7 +303,7 @@ class Link:
 
     @property
     def figures(self) -> tuple[float, float, float, int | None, float]:
-        """Everything that a plan depends on: out, into, latency, host, share."""
+        """All fields on which a plan depends: out, into, latency, host, share."""
         return self.out, self.into, self.latency, self.host, self.share
 
     def record(self) -> dict[str, Any]:
@@ -366,7 +366,7 @@ def _of_record(record: Mapping[str, Any]) -> Link:
 
 
 def planned_share(share: float | str) -> float:
-    """Return a share above 0 and at most 1, given as 0.9 or "90%"; GraphError for anything else."""
+    """Convert a share such as 0.9 or "90%" to a float above 0 and at most 1; GraphError for anything else."""
     number = share
     if isinstance(share, str):
         text, sign, rest = share.strip().partition("%")
@@ -392,9 +392,9 @@ def host_limit(text: str) -> int:
     return amount
 
 
-# Columns: name, GB/s each way, and the source. Rates of PCI Express are those that copies from and to pinned memory
-# reach: about 80 % of the 31.5 and 63.0 GB/s of 16 lanes, since packets have headers. The rate of NVLink-C2C is that of
-# the data sheet; copies are slower.
+# Columns: name, GB/s each way, and the source. Rates of PCI Express are the rates that copies from and to pinned memory
+# reach. These are about 80 % of the 31.5 and 63.0 GB/s of 16 lanes, since packets contain headers. The rate of
+# NVLink-C2C is from the data sheet; copies are slower.
 _TABLE = """
 pcie4       25 PCI-SIG, PCI Express Base Specification 4.0, 2017, 16 lanes: 80 % of 31.5 GB/s
 pcie5       50 PCI-SIG, PCI Express Base Specification 5.0, 2019, 16 lanes: 80 % of 63.0 GB/s

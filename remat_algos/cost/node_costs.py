@@ -17,7 +17,7 @@ COSTS = ("flops", "paper", "unit", "roofline", "occupancy", "measured")
 DEFAULT_DEVICE = "A100 80GB"
 """The default device for roofline costs."""
 
-TIMED = ("roofline", "occupancy", "measured")  # these need a device
+TIMED = ("roofline", "occupancy", "measured")  # methods that need a device
 
 
 def compute_costs(
@@ -83,7 +83,7 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
 
 
 def _in_waves(flops: Int64, products: ArrayLike | None, wave: int) -> Float64:
-    """Return the FLOPs of nodes, with the results of products padded to whole waves.
+    """Return the FLOPs of nodes after padding the results of matrix products to whole waves of tiles.
 
     The quotients are computed from integers, which Python rounds correctly. So neither padding nor a larger batch ever
     makes a product faster, and a product of whole waves keeps its FLOPs.

@@ -1,14 +1,14 @@
 """Tuning constants for costs of devices and links, and for calibration; the comment at each says what it trades."""
 
-# LAUNCH: seconds per launch on a GPU in the table. LATENCY: seconds per copy over a link in the table. These are orders
-# of magnitude for consecutive launches and asynchronous copies in a framework. Data sheets contain neither; `remat
+# LAUNCH: seconds per launch on a GPU in the table. LATENCY: seconds per copy over a link in the table. Both are orders
+# of magnitude, for consecutive launches and asynchronous copies in a framework. Data sheets contain neither; `remat
 # calibrate` measures both. Higher: small nodes cost more, and small copies are worth less, respectively.
 LAUNCH, LATENCY = 5e-6, 1e-5
 # Side of a tile in elements. NVIDIA lists 64 and 128 for cuBLAS (Matrix Multiplication Background User's Guide, 2023,
 # section 2.3); this is the smaller one. Higher: more multiprocessors count as idle.
 TILE = 64
-# Default share of a link's rates that plans use. At 1, plans take longer than recomputation alone if the link reaches
-# 10 % less than its rates. Higher: more copies, but they may be late.
+# Default share of a link's rates that plans assume. With a share of 1, if the actual link is 10 % slower than its
+# rates, plans take longer than plans without copies. Higher: more copies, but they may be late.
 PLANNED_SHARE = 0.9
 # Number of ticks in the shortest cost or copy if ticks cannot be exact. Higher: smaller errors, less room for sums.
 FINE = 10**9

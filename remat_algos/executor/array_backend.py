@@ -30,7 +30,7 @@ Array = Any
 class Backend:
     """An array library and its device, as returned by `backend`.
 
-    With CuPy, `pool` provides the arrays that are not counted: residents, scratch, temporaries.
+    With CuPy, arrays that are not counted come from `pool`: residents, scratch, temporaries.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Backend:
         return event
 
     def seconds(self, marks: Sequence[Any]) -> NDArray[np.float64]:
-        """Return float64[k]: the time between the two marks of each consecutive pair, for 2 * k marks."""
+        """Return float64[k], for 2 * k marks: the time from mark 2 * i to mark 2 * i + 1."""
         self.synchronize()
         pairs = zip(marks[::2], marks[1::2], strict=True)
         if self.stream is None:

@@ -182,7 +182,7 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     memory, workspace = (-(-sizes // chunk) * chunk for sizes in (graph.memory, graph.workspace))
     value, made_at = _at_steps(graph.value_indptr, np.arange(graph.n_values), order)
     read, read_at = _at_steps(graph.read_indptr, graph.read_indices, order)
-    # Time 2 s for the loads of step s, and 2 s + 1 for its run.
+    # The loads of step s count as time 2 s, and its run as time 2 s + 1.
     value, made = np.concatenate([value, loads[:, 1]]), np.concatenate([2 * made_at + 1, 2 * loads[:, 0]])
     by_value = np.lexsort((made, value))
     value, made = value[by_value], made[by_value]
@@ -193,7 +193,7 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     served = np.where(graph.output[read], first[read], served)
     last = made // 2
     np.maximum.at(last, served, read_at)
-    # A lingering instance is the newest one that its step created; a store copies the newest one before its step.
+    # A lingering instance is the newest one of its value after its step; a store copies the newest one before its step.
     stays = np.searchsorted(value * key + made, lingering[:, 0] * key + 2 * lingering[:, 1] + 2) - 1
     np.maximum.at(last, stays, lingering[:, 2] - 1)
     copied = np.searchsorted(value * key + made, stores[:, 1] * key + 2 * stores[:, 0]) - 1

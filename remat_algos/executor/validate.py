@@ -123,7 +123,8 @@ class Validation(Result):
         """0 if every value was correct, otherwise the name of a node.
 
         A value is correct if it equals its first instance and its value in a run without an arena, and does not change
-        while it is read. The node is the first that computed a wrong value, or that read or overwrote a lost one.
+        while it is read. The node is the first one that computed a wrong value, or that read or overwrote a value that
+        was lost.
         """
         if self.stale is not None:
             return self._node(self.stale.step)
@@ -159,7 +160,7 @@ class Validation(Result):
 
     @property
     def pool_inside(self) -> bool | None:
-        """True if the bytes reserved are within the prediction; None without CuPy's pool or an arena."""
+        """True if the reserved bytes are within the predicted interval; None if there is no CuPy pool and no arena."""
         if self.execution.backend != "cupy" and not self.arena:
             return None
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
@@ -457,7 +458,7 @@ def _checked(
 
 
 def _arena(simulation: Simulation, allocation: Allocation | None, backend: str) -> Allocation:
-    """Return the addresses of the plan, or pack new ones if they are missing or not aligned for a GPU."""
+    """Return the plan's addresses; pack the buffers again if addresses are missing or not aligned for a GPU."""
     if allocation is None or (backend != "numpy" and allocation.alignment % CHUNK):
         return pack(Buffers.of(simulation), alignment=CHUNK)
     return allocation

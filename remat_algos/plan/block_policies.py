@@ -1,9 +1,9 @@
 """The cheapest policy per block within a budget.
 
-Each kind of block has a list of options: sets of operators whose outputs stay in memory. Options are measured by
-simulations in which every block takes one of its options. For each block, a simulation gives the bytes that the option
-keeps, the peak of the block's own part of the schedule, and the cost of recomputation. A dynamic program over the
-blocks chooses the options; its state is the number of bytes kept by earlier blocks. Its choices are simulated again.
+Each kind of block has a list of options; an option is a set of operators whose outputs stay in memory. Simulations in
+which every block takes one of its options measure the options: the bytes that each keeps, the peak during the block's
+own part of the schedule, and the cost of recomputation. A dynamic program over the blocks chooses one option per block;
+its state is the number of bytes kept by earlier blocks. A simulation then checks each choice.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ def plan_policy(
         Bytes of the peak, without residents: 4_000_000, "4GiB", "50%" of the peak without rematerialization, "least",
         or "least+0.1%"; `Budget(device="24GiB")` includes residents.
     blocks : Blocks, str or sequence of str
-        The blocks, or their module paths: "layers.*"; "layers.*,head" for several stacks; "layers.*|layers.*.mlp" for
-        the cheaper of the policies for two divisions.
+        The blocks, or their module paths: "layers.*"; "layers.*,head" for several stacks; "layers.*|layers.*.mlp" to
+        try both divisions into blocks and return the cheaper policy.
     semantics : {"eager", "graph"}
-        What is recomputed: all operators that are not saved, up to the last tensor that a gradient needs, as in eager
-        PyTorch; or only operators that gradients need, as in compiled graphs.
+        Which operators are recomputed. "eager": all that are not saved, up to the last tensor that a gradient needs, as
+        in eager PyTorch. "graph": only those that gradients need, as in compiled graphs.
     link : Link, Device, mapping, str or path, optional
         With a link, inputs of checkpointed blocks may go to the host. The costs of the graph must be times. Copies are
         synchronous, so their time is added.
@@ -146,10 +146,10 @@ class _Options:
     """The options of one block, one entry per option.
 
     `decision`, int8[o], is an index into `DECISIONS`. `saved`, bool[o, k], marks the members whose outputs stay.
-    `host`, int64[o], is the bytes of inputs that go to a host of limited memory. The other fields, int64[o], are
-    simulated. `kept` is the number of bytes by which the forward part of the block raises the live bytes. `own` is the
-    peak of its forward and backward parts, less the bytes that are live before the forward part. `cost` is that of
-    recomputation and copies.
+    `host`, int64[o], is the bytes of inputs that go to a host of limited memory. The other fields, int64[o], come from
+    simulations. `kept` is the number of bytes by which the forward part of the block raises the live bytes. `own` is
+    the peak during its forward and backward parts, minus the bytes that are live before the forward part. `cost` is the
+    cost of recomputation and copies.
     """
 
     decision: Int8
@@ -163,7 +163,7 @@ class _Options:
         return int(self.decision[at]), self.saved[at]
 
     def undominated(self) -> _Options:
-        """Return the options that no other option dominates, and the first two, which `uniform` needs."""
+        """Return the options that no other option dominates, and the first two options, since `uniform` needs them."""
         figures = np.stack([self.kept, self.own, self.host])
         order = np.lexsort((*figures, self.cost))
         places = [0, 1][: order.size]
@@ -175,7 +175,10 @@ class _Options:
 
 
 class _BlockSearch:
-    """The options of all blocks, and the search for the best choice; `keeping` is the policy that keeps all blocks."""
+    """The search for the best option of each block; a choice is an array with one option per block.
+
+    `keeping` is the policy that keeps all blocks.
+    """
 
     def __init__(self, keeping: Policy, blocks: Blocks) -> None:
         graph, link = keeping.graph, keeping.link
@@ -235,7 +238,7 @@ class _BlockSearch:
 
     @cached_property
     def combinations(self) -> list[Int64]:
-        """All choices that fit into host memory, the cheapest first; empty above `MAX_COMBINATIONS`."""
+        """All choices that fit into host memory, cheapest first; empty if there are more than `MAX_COMBINATIONS`."""
         counts = [options.cost.size for options in self.options]
         if prod(counts) > tuning.MAX_COMBINATIONS:
             return []
@@ -250,8 +253,8 @@ class _BlockSearch:
     def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
         """Return the memory trace of a simulation, and the steps that bound the parts of the blocks.
 
-        These are the first steps of the forward parts and of what follows them, with the bytes live before each, and
-        the first and last steps of the backward parts.
+        The steps are the first step of each forward part, the first step after it, and the first and last steps of each
+        backward part. The bytes that are live before the first two of these are returned as well.
         """
         order, lives = simulation.schedule.order, simulation.lifetimes
         step = np.empty(self.graph.n_nodes, np.int64)
@@ -265,7 +268,7 @@ class _BlockSearch:
         return simulation.memory_trace, bounds, live[bounds], (begin, until)
 
     def _figures(self, simulation: Simulation) -> Int64:
-        """Return int64[3, b]: the bytes kept, the own bytes and the cost of each block."""
+        """Return int64[3, b]: the fields `kept`, `own` and `cost` of each block."""
         trace, bounds, live, backward = self._parts(simulation)
         worst = [
             max(trace[i:j].max(initial=0), trace[k:end].max(initial=0))
@@ -304,11 +307,11 @@ class _BlockSearch:
         )
 
     def in_order(self, at: Int64, limit: int | None) -> Policy:
-        """Return the policy of a choice; equal blocks are sorted by the bytes that they keep if that costs nothing."""
+        """Return the policy of a choice; sort blocks of a kind by the bytes that they keep if that costs nothing."""
         unsorted = self.policy(at, limit)
         most = unsorted.peak_memory if limit is None else limit
         kinds = np.array(self.kinds)
-        # The second try leaves the last block in place, since its option often determines the peak.
+        # The second try does not move the last block, since its option often determines the peak.
         for left_out in (0, 1):
             order = list(range(len(self.blocks)))
             for kind in np.unique(kinds).tolist():
@@ -331,13 +334,13 @@ class _BlockSearch:
         return self.simulated[key]
 
     def uniform(self) -> Iterator[Int64]:
-        """Yield the choices that checkpoint every n-th block of each stack and save no outputs."""
+        """Yield a choice for each n: every n-th block of each stack is checkpointed, and no outputs are saved."""
         for n in range(1, len(self.blocks) + 1):
             recomputed = np.array(every_nth(self.blocks, n)) == RECOMPUTE
             yield (recomputed & self.treated).astype(np.int64)
 
     def choice(self, limit: int) -> Int64 | None:
-        """Return the choice of the dynamic program for a limit on the peak; None if no choice fits."""
+        """Run the dynamic program for a limit on the peak; return its choice, or None if no choice fits."""
         if self.outside > limit:
             return None
         kept, cost, host = np.array([[self.start], [0], [0]])
@@ -377,7 +380,7 @@ class _BlockSearch:
         return int(max(self.outside, kept[-1] + self.head, (kept[:-1] + own).max()))
 
     def near(self, limit: int) -> Iterator[Int64]:
-        """Yield choices of the dynamic program for limits near the largest one at which the simulated peak fits."""
+        """Yield choices of the dynamic program for limits near the largest one whose simulated peak fits."""
         # Predictions are not exact, since a block may extend lifetimes of values in another block.
         room, step, fits, exceeds = limit, max(1, limit // tuning.MAX_BLOCK_STATES), -1, 4 * limit + 2
         for _ in range(tuning.BUDGET_ROUNDS):
@@ -441,7 +444,7 @@ class _BlockSearch:
 
 
 class _SavedSets:
-    """The sets of members of one block whose outputs may stay: those that save much recomputation for few bytes."""
+    """Sets of members of one block whose outputs may stay: sets that save much recomputation for few bytes."""
 
     def __init__(self, search: _BlockSearch, b: int) -> None:
         graph, blocks, reads = search.graph, search.blocks, search.reads
@@ -455,12 +458,12 @@ class _SavedSets:
         self.workspace = graph.workspace[members]
         self.required, self.leaves = reads.required[members], reads.leaves[members]
         self.inside = np.searchsorted(members, reads.inside[reads.block[reads.inside[:, 0]] == b])
-        # Values that nodes outside of the block read are live anyway.
+        # Saving a value that nodes outside of the block read costs no bytes, since the value stays live in any case.
         if not self.eager:
             self.free &= ~self.leaves
 
     def _again(self, saved: Bool) -> Bool:
-        """Return bool[o, k]: the members that are recomputed."""
+        """Return bool[o, k]: the members that are recomputed, for each set of saved members."""
         allowed = ~(saved | self.forced)
         if self.eager:
             return allowed & self.reached
@@ -492,15 +495,15 @@ class _SavedSets:
         return subsets[np.sort(np.unique(subsets, axis=0, return_index=True)[1])]
 
     def _lawful(self, saved: Bool) -> Bool:
-        """Return bool[o]: whether a set that saves a random draw also saves all later draws."""
+        """Return bool[o]: False for a set that saves a random draw but not all later draws of the block."""
         drawn = (saved | self.forced)[:, self.draws & self.eager]
         lawful: Bool = np.all(drawn[:, 1:] >= drawn[:, :-1], axis=1)
         return lawful
 
     def _hull_and_neighbours(self, candidates: Int64) -> Bool:
         """Return sets on the lower convex hull of bytes and cost, and undominated sets near them."""
-        # In eager PyTorch, if a draw is saved, all later draws of the block are saved too. So there is one hull for
-        # each number of saved draws.
+        # In eager PyTorch, if the output of a random operator is saved, the outputs of all later ones in the block must
+        # be saved too. So there is one hull for each number of saved random operators.
         drawn = np.flatnonzero(self.draws & self.free & self.eager)
         rows = np.concatenate([self._hull(drawn[:i], drawn[i:]) for i in range(drawn.size + 1)])
         for _ in range(tuning.HULL_CHANGES):
@@ -513,7 +516,7 @@ class _SavedSets:
         return rows
 
     def _hull(self, never: Int64, always: Int64) -> Bool:
-        """Return the cheapest set for each price per byte; each contains the members `always` and none of `never`."""
+        """Return the cheapest set for each price per byte, of the sets with all of `always` and none of `never`."""
 
         def cheapest(price: float) -> tuple[tuple[int, int], Bool]:
             row = self.free & (self.compute > price * self.memory) if self.eager else self._cut(price)
@@ -533,7 +536,7 @@ class _SavedSets:
         return np.stack(list(rows.values()))
 
     def _cut(self, price: float) -> Bool:
-        """Return the members to save, by a minimum cut of recomputation costs and `price` times the bytes saved."""
+        """Return the members to save: a minimum cut minimizes recomputation cost plus `price` times the saved bytes."""
         # Each member i has two vertices. Vertex i is on the source side if the member is recomputed, vertex k + i if it
         # is read.
         k = self.free.size
@@ -555,9 +558,10 @@ class _SavedSets:
 
 
 def _frontier(kept: Int64, cost: Int64, part: Int64 | int = 0) -> Int64:
-    """Return the indices of the undominated points of each part, sorted by part, then by rising bytes."""
+    """Return the indices of the undominated points of each part, sorted by part, then by increasing bytes."""
     part, places = np.broadcast_to(part, kept.shape), np.arange(kept.size)
-    # First remove points that a point in a lower cell of bytes dominates, so that fewer points are sorted.
+    # First divide the range of bytes into cells, and remove points that a point in a lower cell dominates. So fewer
+    # points have to be sorted.
     if kept.size and not part.any():
         cell = (kept - kept.min()) * tuning.MAX_BLOCK_STATES // (kept.max() - kept.min() + 1)
         least = np.full(tuning.MAX_BLOCK_STATES + 1, cost.max() + 1)

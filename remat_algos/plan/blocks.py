@@ -38,17 +38,17 @@ NO_NODES = np.zeros(0, np.int32)
 class Blocks:
     """Blocks of forward nodes that may be checkpointed, in the order in which they run.
 
-    Each field except the last three has one entry per block. A checkpointed block keeps its inputs, and the outputs of
-    the operators that a policy saves. Eager PyTorch recomputes all other operators before the first gradient of the
+    All fields except the last three contain one entry per block. A checkpointed block keeps its inputs, and the outputs
+    of the operators that a policy saves. Eager PyTorch recomputes all other operators before the first gradient of the
     block, up to the last tensor that autograd saves in the block.
 
     names : module paths
     members : forward nodes, ascending
     kinds : number of each block's kind; blocks of one kind have equal operations, bytes, costs and reads
-    rerun_end : node id; members with this id or a larger one are not recomputed
+    rerun_end : node id; members with this id or a higher id are not recomputed
     inputs : values that the checkpoint keeps as its inputs
     trigger : backward node before which the block is recomputed; -1 if no gradient needs it
-    release : backward node after which the checkpoint frees its inputs and unread saved outputs; -1 if `trigger` is -1
+    release : backward node after which the checkpoint frees its inputs and its unread saved outputs, or -1
     draws : members that draw random numbers
     fixed : members that a policy must not save, for example since a later member changes their values in place
     refusals : blocks that can only be kept, each with the reason
@@ -118,7 +118,7 @@ class Blocks:
 
     @classmethod
     def from_members(cls, graph: ComputationGraph, names: Sequence[str], members: Sequence[ArrayLike]) -> Blocks:
-        """Return blocks with these members; the other fields follow from the reads of the graph."""
+        """Return blocks with these members; the other fields are derived from the edges of the graph."""
         blocks = [np.asarray(block, np.int32) for block in members]
         n, count = graph.n_nodes, len(blocks)
         block_of = _block_of(graph, blocks)
@@ -150,9 +150,10 @@ class Holds:
     """How long Python and autograd keep values alive after their last read, in eager PyTorch.
 
     `live_until`, int32[n_values], is the last node during which a local variable, an argument of a caller or the cache
-    of autocast keeps the value alive; -1 if nothing does after its last read. `saved` has four columns, int32[k], with
-    one row per reference of autograd to a value: the value; a node of the block that saves it, or -1; the last node
-    during which the reference exists; and the same if the block is recomputed, where a gradient frees what it unpacks.
+    of autocast keeps the value alive; -1 if none of these does after its last read. `saved` consists of four arrays,
+    int32[k], with one entry per reference from autograd to a value: the value; a node of the block that saves the
+    value, or -1; the last node during which the reference exists; and the last such node if the block is recomputed,
+    when a gradient frees the values that it unpacks.
     """
 
     live_until: Int32
@@ -228,7 +229,7 @@ def _eager_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple
 
 
 def _graph_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
-    """Return the nodes whose values gradients need again, and for each block the first gradient that reads one."""
+    """Return the nodes that gradients need recomputed, and for each block the first gradient that reads one of them."""
     reads = member_reads(graph, blocks)
     again = needed_again(reads.required, ~saved & ~reads.leaves, reads.inside)
     first = np.full(len(blocks), graph.n_nodes, np.int32)
@@ -250,8 +251,8 @@ class MemberReads(NamedTuple):
 
     `block`, int64[n], is the block of each node, or -1. `required`, bool[n], marks members that gradients read, and
     `leaves`, bool[n], members that forward nodes outside of their block read. `gradients`, int64[g, 2], contains pairs
-    (producer, reader) whose reader is in the backward part. `inside`, int64[e, 2], contains pairs within a block, by
-    descending producer.
+    (producer, reader) whose reader is in the backward part. `inside`, int64[e, 2], contains pairs (producer, reader)
+    within a block, in descending order of the producer.
     """
 
     block: Int64
@@ -262,7 +263,7 @@ class MemberReads(NamedTuple):
 
 
 def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
-    """Return the reads of values that members of blocks compute; only reads by needed nodes count."""
+    """Return the reads of values that block members compute; reads by nodes that are not needed are ignored."""
     block = _block_of(graph, blocks.members)
     pairs = np.stack([graph.producer[graph.read_indices], row_of(graph.read_indptr)], axis=1)
     pairs = pairs[(block[pairs[:, 0]] >= 0) & graph.needed[pairs[:, 1]]]
@@ -277,7 +278,7 @@ def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
 
 
 def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
-    """Return the members among `allowed` that must be recomputed for gradients; arrays are [k] or [k, sets]."""
+    """Return the members among `allowed` that must be recomputed for gradients; arrays are [k] or [k, n_sets]."""
     again, (maker, reader) = required & allowed, inside.T
     while True:
         at, *sets = np.nonzero(again[reader] & allowed[maker] & ~again[maker])
@@ -308,7 +309,7 @@ def _lingering(
     loads: Sequence[tuple[int, int]],
     holds: Holds | None,
 ) -> Int64:
-    """Return rows of `Schedule.lingering`: values that checkpoints, Python or autograd keep after their last read."""
+    """Return rows for `Schedule.lingering`: values that checkpoints, Python or autograd keep after the last read."""
     n, producer, block = graph.n_nodes, graph.producer, _block_of(graph, blocks.members)
     made_again, loaded = np.full(n, -1), np.full(graph.n_values, -1)
     places = np.sort(block[again] * n + again)  # recomputed nodes, sorted by block

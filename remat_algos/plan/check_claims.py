@@ -34,7 +34,7 @@ NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
 class Checked(NamedTuple):
-    """The results of checking a plan; `NEVER_CHECKED` is not checked, and `narrower` only if the check was strict."""
+    """The results of checking a plan. `narrower` is proven only in strict mode, `NEVER_CHECKED` in no mode."""
 
     graph: ComputationGraph
     simulation: Simulation
@@ -48,8 +48,9 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
     """Simulate the schedule in a plan's record, and prove its claims.
 
     Raise ClaimError if a claim is false, or names no source from which it can be proven. With `strict`, each proof may
-    take 30 s, and claims that are not proven in that time are refused. Otherwise an unproven bound gets `proven=False`,
-    and an arena whose bound is unproven gets the bound that was proven, or no addresses.
+    take 30 s, and claims that are not proven in that time are refused. Otherwise an unproven bound on compute gets
+    `proven=False`. If the bound of an arena is unproven, the result contains the bound that was proven, or no
+    addresses.
     """
     graph = _same_graph(graph, record)
     simulation = _simulated(graph, record)
@@ -69,7 +70,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
 
 
 def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBound | None) -> None:
-    """Compare all simulated figures and the bounds on the peak; a solver's peak bound must not exceed the peak."""
+    """Compare the record with all simulated figures and peak bounds; a solver's peak bound must not exceed the peak."""
     simulation, graph, link = played.simulation, played.simulation.graph, played.link
     figures: dict[str, Any] = {
         "peak_memory": simulation.peak_memory,
@@ -101,13 +102,13 @@ def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -
 
 
 def _not_above(name: str, claimed: Any, amount: Any, source: str) -> None:
-    """Raise ClaimError if a lower bound that the plan claims is above the figure of the plan itself."""
+    """Raise ClaimError if the plan claims a lower bound that is above the plan's own figure."""
     if not claimed <= amount:  # also refuses NaN
         _refuse(name, claimed, amount, source)
 
 
 def _not_below(name: str, claimed: Any, amount: Any, source: str) -> None:
-    """Raise ClaimError if a limit or size that the plan claims is below the figure of the plan itself."""
+    """Raise ClaimError if the plan claims a limit or size that is below the plan's own figure."""
     if claimed < amount:
         _refuse(name, claimed, amount, source)
 
@@ -193,7 +194,7 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
 
 
 def _claimed_bound(record: Mapping[str, Any], of: str) -> LowerBound | None:
-    """Return the claimed lower bound on compute, or with a link on time; a claim without a source means one pass."""
+    """Return the claimed lower bound on compute, or with a link on time; without a source, one pass is the proof."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         raise ClaimError(
@@ -244,7 +245,10 @@ class _Proofs:
         return self._by_solver(prover, claim)
 
     def narrower(self) -> LowerBound | None:
-        """Return the claimed bound for a narrower class, proven if strict; ClaimError if it contradicts the plan."""
+        """Return the claimed bound for a narrower class of schedules. In strict mode, prove it.
+
+        Raise ClaimError if the bound contradicts the plan.
+        """
         narrower, graph = self.record.get("details", {}).get("narrower_bound"), self.graph
         if narrower is None:
             return None
@@ -334,7 +338,7 @@ class _Proofs:
 def _reserved(
     record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
-    """Check what the plan claims about the reservation, and return the reservation."""
+    """Check the plan's claims about the reservation, and return the reservation."""
     if claimed.allocator == PEAK:
         return claimed
     if record["limit"] is not None:

@@ -84,7 +84,7 @@ class Plan(Result):
     solver : str
         The argument of `solve`, "auto" by default.
     method : str
-        The solver that found the schedule: the best one of "auto", or no_remat if that is no worse.
+        The solver that found the schedule. With "auto" it is the best solver; it is "no_remat" if no plan is better.
     options : mapping
         Options of the solver.
     bound_or_search : LowerBound, callable or None
@@ -214,7 +214,7 @@ class Plan(Result):
 
     @property
     def timeline(self) -> Timeline | None:
-        """Times of runs and copies, at the planned share of the link's rates; None without a link."""
+        """The times of runs and copies, with the link at the planned share of its rates; None without a link."""
         if self.link is not None and self._timeline is None:
             object.__setattr__(self, "_timeline", timeline(self.simulation, self.link, self.link.share))
         return self._timeline
@@ -261,16 +261,16 @@ class Plan(Result):
 
     @checked_arguments
     def policy(self, blocks: Blocks | str | Sequence[str] | None = None, semantics: str = "graph") -> Policy:
-        """Return the decisions keep, recompute or offload for other frameworks, with their bytes and costs.
+        """Return the decisions to keep, recompute or offload, with their bytes and costs, for use in other frameworks.
 
         Parameters
         ----------
         blocks : Blocks, str or sequence of str, optional
-            The blocks of the model, or their module paths, "layers.*". The policy is the one per block that is nearest
-            to the plan: it saves the outputs that the plan keeps. Without blocks, the policy has a decision for each
-            tensor that crosses from the forward to the backward part, or is recomputed or offloaded.
+            The blocks of the model, or their module paths, "layers.*". The policy has one decision per block and is as
+            near as possible to the plan: it saves the outputs that the plan keeps. Without blocks, the policy has a
+            decision for each tensor that crosses from the forward to the backward part, or is recomputed or offloaded.
         semantics : {"eager", "graph"}
-            What is recomputed in a block: all operators that are not saved, or only those that gradients need.
+            Which operators of a block are recomputed: all that are not saved, or only those that gradients need.
 
         Raises
         ------
@@ -338,7 +338,7 @@ class Plan(Result):
 
     @checked_arguments
     def figures(self, names: Sequence[str] = SHOWN) -> dict[str, Any]:
-        """Return entries of the record by name, and "bound_proven"; entries that the record lacks are left out."""
+        """Return the entries of the record with these names, which may include "bound_proven"; omit missing entries."""
         record = self.record() | {"bound_proven": self.bound is not None and self.bound.proven}
         return {name: record[name] for name in names if name in record}
 
@@ -496,7 +496,7 @@ def bounded(plan: Plan) -> Plan:
 
 
 def _share_cell(plan: Plan) -> str:
-    """Return the peak in % of the baseline's peak, or reserved bytes in % of the allocator's own base if it has one."""
+    """Return the peak in % of the baseline's peak; for some allocators, reserved bytes in % of the baseline's."""
     allocator = get_allocator(plan.reservation.allocator)
     size = plan.reservation.memory if allocator.own_base else plan.peak_memory
     return percent(size, max(1, allocator.base(plan.graph)))
@@ -532,7 +532,7 @@ CELLS: Mapping[str, Callable[[Plan], str]] = {
     "extra runs": lambda plan: str(plan.simulation.extra_runs),
     "time (s)": lambda plan: f"{plan.seconds:.2f}",
 }
-"""The function that makes the cell of a plan, for each column of a table."""
+"""For each column of a table, the function that returns the cell of a plan."""
 
 
 def cells(plan: Plan, columns: Iterable[str]) -> tuple[str, ...]:
@@ -555,7 +555,7 @@ def _resident_cell(plan: Plan, peak: int) -> str:
 
 
 def reordered(plan: Plan) -> bool:
-    """Return True if the order alone lowers the peak of a plan, without recomputation."""
+    """Return True if the plan lowers the peak only by its order, without recomputation."""
     return (
         plan.simulation.extra_runs == 0
         and not plan.schedule.loads.size
@@ -579,7 +579,7 @@ def _searched(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _recomputed(plan: Plan) -> str:
-    """Return text about recomputed nodes and extra runs, or about a peak that the order alone lowers."""
+    """Return text about recomputed nodes and extra runs, or that the order alone lowers the peak."""
     nodes = int((plan.simulation.runs > 1).sum())
     if not nodes:
         return f"{'reordered, ' if reordered(plan) else ''}no node recomputed"

@@ -60,7 +60,7 @@ ROW: Entries = {
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What a policy does with one block, named by its module path, or with one tensor.
+    """The decision of a policy about one block, named by its module path, or about one tensor.
 
     `decision` is "keep" for everything that gradients need, "recompute" for a checkpointed block, or "offload" for a
     checkpointed block with its inputs on the host. `saved` names the operators of a checkpointed block whose outputs
@@ -148,7 +148,10 @@ class Policy(Result):
 
     @property
     def treatments(self) -> tuple[Treatment, ...]:
-        """The treatments of all blocks in the order of their runs, or of all tensors kept, recomputed or offloaded."""
+        """The decision about each block, in the order in which blocks run, or about each tensor.
+
+        Tensors are included if they are kept, recomputed or offloaded.
+        """
         return tuple(remembered(self._derived, "treatments", lambda: list(self._treatments())))
 
     def _treatments(self) -> Iterator[Treatment]:
@@ -224,7 +227,7 @@ class Policy(Result):
         return self.bound.gap(self.graph.needed_compute + self.overhead)
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record: names grouped by decision, then every treatment with its bytes and costs."""
+        """Return the JSON record: names grouped by decision, then each block or tensor with its bytes and costs."""
         own, what = ("", "tensors") if self.blocks is None else ("semantics limit bound=bound.amount gap", "blocks")
         return {
             **{"format": FORMAT, "version": VERSION, "graph_hash": self.graph.source_hash},
@@ -246,7 +249,7 @@ class Policy(Result):
         return from_file(path, lambda record: _loaded(record, graph, blocks, holds))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells under `COLUMNS`; consecutive blocks of a stack with equal treatments share a row."""
+        """Yield the cells under `COLUMNS`; consecutive blocks of a stack share a row if all their figures are equal."""
         stacks: dict[str, list[Treatment]] = {}
         for each in self.treatments:
             stacks.setdefault(_stack(each.name), []).append(each)
@@ -262,7 +265,7 @@ class Policy(Result):
                     yield name, same.decision, saved, format_bytes(same.memory), price
 
     def figures(self, states: int = 0) -> Iterator[tuple[str, str]]:
-        """Yield the label and text of each line below the table; `states` is bytes to add to the simulated peak."""
+        """Yield label and text of each line below the table; `states` are bytes to add to the simulated peak."""
         graph, base, peak = self.graph, baseline_peak(self.graph), self.peak_memory + states
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
         yield "peak", f"{exact_bytes(peak)}, {percent(peak, base)} of one pass{limit}"

@@ -55,7 +55,7 @@ DETAILS: Entries = {
     "interrupted": (_is_truth, "true or false"),
     "out_of_memory": (are_texts, "a list of strings"),
 }
-"""Entries of a search report within the details of a plan's JSON; the details also contain entries of the solver."""
+"""Entries of a search report in the details of a plan's JSON; the other entries there come from the solver."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +64,9 @@ class SearchReport:
 
     `tried` is the number of solvers, None if one was named. `overheads` is the overhead of each solver's best plan
     within the budget, the best first. `peaks` are the peaks of these plans, if the peak was minimized. `simulated` and
-    `skipped` count schedules of the plan's solver; if that is no_remat and only one other solver ran, they count the
-    other's. `out_of_memory` names the solvers and other parts of the search that ran out of memory.
+    `skipped` count schedules of the plan's solver. If that is no_remat and only one other solver ran, they count
+    schedules of the other solver. `out_of_memory` names the solvers and other parts of the search that ran out of
+    memory.
     """
 
     tried: int | None = None
@@ -101,7 +102,7 @@ class SearchReport:
         return {"failed": self.stop is Stop.FAILED, "interrupted": self.stop is Stop.INTERRUPTED}
 
     def record(self) -> dict[str, Any]:
-        """Return entries for the details of a plan's JSON; a search that ended with a proof counts as complete."""
+        """Return the entries of the report in a plan's JSON; a search that ended with a proof counts as complete."""
         record: dict[str, Any] = {}
         if self.simulated is not None:
             record = {"simulated": self.simulated, **self.stop.record()}

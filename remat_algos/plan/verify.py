@@ -17,10 +17,10 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     """Simulate a plan's schedule, and check everything that the plan claims.
 
     The lower bound is proven again: from the nodes and prices in the plan, by a minimum cut or an integer program, or
-    by the solver that proved it, which starts from the plan's schedule. A bound that is not proven within 30
-    seconds, or that has no such source, is refused. `Plan.load` gives a solver one second; without a proof in that time
-    the bound is only a claim (``plan.bound.proven``). Addresses in an arena are compared with the lifetimes of its
-    buffers; a file without addresses is packed again. The model of any other allocator is run again.
+    by the solver that proved it, which starts from the plan's schedule. A bound is refused if it is not proven within
+    30 seconds or names none of these sources. `Plan.load` gives a solver one second; without a proof in that time the
+    bound is only a claim (``plan.bound.proven`` is False). Addresses in an arena are compared with the lifetimes of its
+    buffers; if a file contains no addresses, the arena is packed again. The model of any other allocator is run again.
 
     The plan defines the problem: its options of `differentiate`, its budget, link, allocator and constraints, which
     `remat verify` prints. Its solver, seconds and `details`, such as overheads of other solvers, cannot be checked

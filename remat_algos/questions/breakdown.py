@@ -36,7 +36,7 @@ is scratch memory.
 """
 
 PARTS = ("forward", "backward", "again")
-"""Parts of the compute: first runs of forward nodes; first runs of backward nodes and the optimizer; all later runs."""
+"""Parts of the compute: first runs of forward nodes, first runs of all other nodes, and later runs of any node."""
 
 FEATURE_MAPS, VALUES, GRADIENTS, WEIGHTS, WORKSPACE, INPUTS = range(len(STRUCTURES))
 
@@ -48,17 +48,17 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("mlp", "ff", "feed_forward", "moe", "expert", "experts"), "feed forward"),
     **dict.fromkeys(("head", "heads", "classifier", "logits", "output", "loss"), "output"),
 }
-"""Type of layer for each word in a node's name. Words are the parts between dots, without trailing numbers."""
+"""The type of layer that a word in a node's name implies. Words are parts between dots, without trailing numbers."""
 
 INNER: Mapping[str, str] = dict.fromkeys(("self", "source", "cross"), "attention")
-"""The same for words that count only after the first part of a name."""
+"""The same for words that imply a type only if they are not the first part of a name."""
 
 _RANK = {name: rank for rank, name in enumerate(dict.fromkeys([*WORDS.values(), *INNER.values()]))}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Breakdown(Result):
-    """Bytes at the peak of a schedule, including residents, and the compute of the schedule.
+    """The bytes at the peak of a schedule, including residents, and its compute, divided by type and structure.
 
     Parameters
     ----------
@@ -174,7 +174,8 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
         For a graph, its run without rematerialization is broken down.
     by : {"layer", "operation"}
         "layer" groups nodes as the papers do, by zoo-style names and by operations. The bytes of a gradient belong to
-        the layer of its value, its compute to the layer that is differentiated, and a resident to its first reader.
+        the layer of its value; the compute of a gradient belongs to the layer that is differentiated; a resident
+        belongs to the layer that reads it first.
 
     Returns
     -------
@@ -183,7 +184,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
     Raises
     ------
     GraphError
-        If `by` is something else.
+        If `by` is any other string.
 
     References
     ----------
@@ -244,7 +245,7 @@ def layer_type(name: str, op: str, by: str = "layer") -> str:
 
 
 def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
-    """Return the `layer_type` of each node; gradients get that of their forward node, updates "optimizer"."""
+    """Return the `layer_type` of each node: for a gradient, that of its forward node; for an update, "optimizer"."""
     if by not in BY:
         raise GraphError("by is {by!r}, expected {choices!w}", by=by, choices=" or ".join(BY))
     labels, forward = graph.labels, graph.forward
@@ -256,7 +257,7 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
 
 
 def derivative_of(graph: ComputationGraph) -> Int32:
-    """Return int32[n]: for a backward node, the last forward node whose output gradients it reads; otherwise -1."""
+    """Return int32[n]: for a backward node, the last forward node whose output gradients it reads; else -1."""
     last, owner = graph.owner.copy(), graph.owner[graph.producer[graph.read_indices]]
     reader = row_of(graph.read_indptr)
     backward = (owner >= 0) & ~graph.forward[reader] & ~parameter_gradients(graph)[reader]
@@ -290,7 +291,7 @@ def optimizer_nodes(graph: ComputationGraph) -> Bool:
 
 
 def structures_of(graph: ComputationGraph) -> Int8:
-    """Return int8[n_values]: the data structure of each value, as an index into `STRUCTURES`."""
+    """Return int8[n_values]: the index in `STRUCTURES` of each value's data structure."""
     readers = ~graph.forward[row_of(graph.read_indptr)]
     mapped = np.zeros(graph.n_values, bool)
     mapped[graph.read_indices[readers]] = True

@@ -34,7 +34,7 @@ from remat_algos.wording import by_reason, counted, format_bytes, one_line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """The plan of one solver; without a plan, the reason and the lowest peak that the solver reached."""
+    """The plan of one solver, or if it has none, the reason and the lowest peak that it reached."""
 
     solver: str
     plan: Plan | None
@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def note(self) -> str:
-        """The reason why there is no plan; with a plan, a note if its search failed or if the plan only reorders."""
+        """The reason why there is no plan, or a note on a plan whose search failed or which only changes the order."""
         if self.plan is None:
             return self.reason.removeprefix(f"{self.solver} cannot serve this graph: ")
         ended = (f"{word}, the best found" for word, so in self.plan.report.cut_short.items() if so)
@@ -106,7 +106,7 @@ class Comparison(Result):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """`COLUMNS` without the bound if all plans share it, and with the reserved bytes if the budget limits these."""
+        """`COLUMNS`, without the bound if all plans share it; with reserved bytes if the budget limits them."""
         columns = (*self.COLUMNS[:2], self.noun, *self.COLUMNS[2:]) if self.noun else self.COLUMNS
         return columns if self.bound is None else tuple(name for name in columns if name != "bound")
 
@@ -236,7 +236,7 @@ def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
 
 
 def _entries(run: SolverRun, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
-    """Return the entries of all solvers; their plans share the bound for the limit."""
+    """Return the entries of all solvers; all plans get the same lower bound, which holds for the limit."""
     limits = run.limits
     bound = LowerBound(limits.graph.needed_compute)
     if not limits.minimizes_peak and run.stop is not Stop.INTERRUPTED:
@@ -285,7 +285,7 @@ def attempted(request: Request, clock: Clock) -> Entry:
 
 
 def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
-    """Run each solver separately, for an allocator or a link; return the entries and how the runs ended."""
+    """Run each solver separately, as an allocator or a link requires; return the entries and how the runs ended."""
     entries, solvers, late = list[Entry](), request.solvers, False
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):
@@ -305,7 +305,7 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
 
 
 def _rank(by_peak: bool, entry: Entry) -> tuple[bool, int, int, bool]:
-    """Return the sort key: plans by compute, or by peak if that is minimized; then other entries by peak reached."""
+    """Return the sort key: plans by compute, or if `by_peak` by peak; then entries without a plan, by peak reached."""
     if entry.plan is None:
         return (True, entry.reached if entry.reached is not None else 2**62, 0, False)
     first, second = entry.plan.time, entry.plan.peak_memory

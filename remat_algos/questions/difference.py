@@ -18,7 +18,7 @@ DIFFERENCES_NAMED = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference(Result):
-    """The nodes that two plans for one graph run a different number of times; `names` are the names of the plans."""
+    """The differences between two plans for one graph in their runs and copies; `names` are the names of the plans."""
 
     plan: Plan
     other: Plan
@@ -65,7 +65,7 @@ class Difference(Result):
         return values[np.argsort(-plan.graph.memory[values], kind="stable")].tolist()
 
     def nodes(self, sign: int) -> list[int]:
-        """Return the nodes that the first plan (1) or the other plan (-1) runs more often, by descending bytes."""
+        """Return the nodes that the first plan (1) or the other plan (-1) runs more often, largest bytes first."""
         nodes = np.flatnonzero(self.more_runs * sign > 0)
         return nodes[np.argsort(-self.plan.graph.node_memory[nodes], kind="stable")].tolist()
 

@@ -31,8 +31,8 @@ ROLE_NOTES = {"kept": " (kept)", "recomputed": " (recomputed)"}
 class Offload(NamedTuple):
     """The steps of a value's store and loads, and the time that compute waits for them.
 
-    `loads` contains two steps per load: the step before which it starts, and the last step at which its copy is live.
-    `waits` is None without a link.
+    `loads` contains two steps per load: the step before which the load starts, and the last step at which the loaded
+    copy is live. `waits` is None without a link.
     """
 
     value: int
@@ -72,7 +72,7 @@ class Offload(NamedTuple):
 
 
 def _missing(simulation: Simulation, node: int, step: int) -> set[int]:
-    """Return the values that are not live at a step and must be computed or loaded before a node can run there."""
+    """Return the values that are not live at a step and must be computed or loaded there before a node can run."""
     graph, nodes, missing = simulation.graph, [node], set[int]()
     live, stores = {x for x, _ in live_at(simulation, step)}, set(simulation.stores.tolist())
     while nodes:
@@ -96,7 +96,7 @@ def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> O
 
 
 def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, played: Timeline) -> int | float:
-    """Return the time that compute waits for a value: for its store before its bytes are freed, and for its loads."""
+    """Return the time that compute waits for the store of a value (to reuse its memory) and for its loads."""
     ended = np.append(0, played.end)  # end of the previous run
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
     store_end = played.store_end[np.flatnonzero(played.stores == value)]
@@ -192,7 +192,7 @@ class Decision:
 
     @property
     def flipped(self) -> FlippedDecision | None:
-        """The effect of the opposite decision; None if the decision is fixed, or a value of the node is offloaded."""
+        """The effect of the opposite decision; None if the decision is fixed or a value of the node is offloaded."""
         return None if self.fixed or self.is_offloaded else flip_decision(self.simulation, self.node)
 
     def bytes_at(self, step: int) -> int:
@@ -279,10 +279,10 @@ def _live_bytes(simulation: Simulation, step: int) -> Int64:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation(Result):
-    """The decisions of a plan, those about the most bytes first, and the values that are live at its peak.
+    """The decisions of a plan, sorted by bytes (largest first), and the values that are live at its peak.
 
-    `left_out` counts further decisions about nonzero bytes. `report` is the report of the solver on its own decisions,
-    and `no_report` the reason why that is missing.
+    `left_out` is the number of further decisions about nonzero bytes. `report` is the report of the solver on its own
+    decisions; `no_report` is the reason if there is no report.
     """
 
     plan: Plan
@@ -388,7 +388,7 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
 
 
 def _report(plan: Plan, most: int) -> Result | None:
-    """Return the report of the solver that found the schedule, or else of the requested solver."""
+    """Return the report of the solver that found the schedule or, if it has none, of the requested solver."""
     for name, options in {plan.method: {}, plan.solver: plan.options}.items():
         solver = find_solver(name)
         if solver is not None and solver.explain is not None:

@@ -34,7 +34,7 @@ Build = Callable[[int], ComputationGraph]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The largest value within the budget and its plan; `tried` maps each tried value to why it does not fit, or ""."""
+    """The largest value that fits the budget, and its plan; `tried` maps values to the reason why they fail, or ""."""
 
     solver: str
     value: int | None
@@ -55,7 +55,7 @@ class Fit:
 
     @property
     def at_least(self) -> bool:
-        """True if a larger value may fit: no larger value failed, or the search was incomplete."""
+        """True if a larger value may fit, because no larger value failed or the search was incomplete."""
         return self.value is not None and (self.too_much is None or not self.stop.complete)
 
     def record(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fits(Result, Sequence[Fit]):
-    """The fits of several solvers; `refused` maps values whose graph cannot be built to the reasons."""
+    """The fits of several solvers; `refused` maps each value whose graph cannot be built to the reason."""
 
     budget: Budget
     fits: tuple[Fit, ...]
@@ -190,8 +190,8 @@ def fit(
         return built if isinstance(built, str) else _plan(request_of(built, solver=name), clock)
 
     fits: dict[str, Fit] = {}
-    # Each solver starts from the largest value that fits the baseline. "auto" starts from the largest of all solvers,
-    # since it rarely fits much more.
+    # Each solver starts at the largest value that the baseline fits. "auto" starts at the largest value that any solver
+    # fits, since it rarely fits a much larger one.
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
         if any(entry.stop is Stop.INTERRUPTED for entry in fits.values()):
             fits[name] = Fit(name, None, None, {}, Stop.INTERRUPTED)
@@ -229,7 +229,7 @@ def _largest(
     stride: int,
     clock: Clock,
 ) -> Fit:
-    """Find the largest value for one solver, from index `floor` (known to fit, or -1) with strides that double."""
+    """Find the largest value that fits for one solver, from index `floor` (which fits, or -1) in doubling strides."""
     tried: dict[int, str] = {}
     best, low, high, place = None, -1, len(values), max(floor, 0)
     with until_stopped() as ending:
@@ -254,7 +254,7 @@ def _largest(
 
 
 def _refusing(build: Build, least: int, refused: dict[int, str]) -> Callable[[int], ComputationGraph | str]:
-    """Return a function that builds a graph, or returns the reason if it cannot; for the least value it raises it."""
+    """Return a function that builds a graph, or returns the reason if it cannot; for the smallest value, it raises."""
 
     def graph(value: int) -> ComputationGraph | str:
         try:
@@ -269,7 +269,7 @@ def _refusing(build: Build, least: int, refused: dict[int, str]) -> Callable[[in
 
 
 def _plan(request: Request, clock: Clock) -> Plan | str:
-    """Return a plan within the budget, or the reason why there is none; if no schedule can fit, do not search."""
+    """Return a plan within the budget, or the reason why there is none. Search only if a schedule may fit."""
     graph, link, limits = request.graph, request.link, request.limits()
     if link is None and limits.limit is not None and least_peak_bound(graph)[0] > limits.limit:
         return str(budget_error(limits, [], {}))

@@ -104,7 +104,7 @@ class Frontier(Result):
 
     @checked_arguments
     def sampled(self, points: int = tuning.POINTS) -> tuple[Plan, ...]:
-        """Return all plans if they are few, else the best plan for each of `points` evenly spaced budgets."""
+        """Return the best plan for each of `points` evenly spaced budgets, or all plans if there are few."""
         plans = self.plans
         return tuple(plans[place] for place in _spread([plan.peak_memory for plan in plans], points))
 
@@ -148,7 +148,7 @@ def _point(solver: str, plan: Plan, best: bool) -> dict[str, Any]:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """Return the undominated plans, lowest peak first; among equals, that of no_remat or with the largest bound."""
+    """Return the undominated plans, lowest peak first; of equal ones, that of no_remat or with the largest bound."""
     preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound.amount if plan.bound else 0)))
     return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.time)))
 
@@ -169,11 +169,12 @@ def frontier(
     """Compute the Pareto frontier of peak memory and compute, from the lowest peak found to one pass.
 
     Each solver first runs for the lowest peak, as for the budget "least", and then yields its whole frontier. `search`
-    starts from the schedules of all other solvers. It visits `points` budgets downwards and upwards, and then half as
-    many budgets where the curve bends; the number of threads does not change its result. Schedules are polished with
-    their own peaks as limits, and for `points` budgets that are evenly spaced up to the peak without rematerialization.
-    If the best plan for a budget is not proven optimal, and is more than 0.1 points of overhead above its bound, the
-    budget is solved again as by `solve`. The frontier contains no plan below the lowest peak that the first runs found.
+    starts from the schedules of all other solvers. It searches for `points` budgets in descending and then in ascending
+    order, and then for half as many further budgets where the curve bends; the number of threads does not change its
+    result. Schedules are polished within their own peaks, and within `points` budgets that are evenly spaced up to the
+    peak without rematerialization. If the best plan for a budget is not proven optimal, and is more than 0.1 points of
+    overhead above its bound, the budget is solved again as by `solve`. The frontier contains no plan below the lowest
+    peak that the first runs found.
 
     Parameters
     ----------
@@ -184,7 +185,7 @@ def frontier(
     points : int
         Number of budgets, 2 or more, for which solvers search and schedules are polished.
     effort : {"fast", "default", "best"}
-        As in `solve`; lower bounds are closure bounds, and with "best" also moment bounds.
+        As in `solve`; lower bounds are closure bounds. With "best", moment bounds are computed as well.
     time_limit : float, optional
         Seconds, shared by the solvers.
     seed : int
@@ -192,7 +193,7 @@ def frontier(
     constraints : Constraints or mapping, optional
         As in `solve`.
     link : Link, Device, mapping, str or path, optional
-        As in `solve`. Each of `points` budgets is then solved with copies, and the frontier trades memory for time.
+        As in `solve`. With a link, `points` budgets are solved with copies, and the frontier trades memory for time.
     progress : callable, optional
         A `Progress`, as in `solve`.
 
@@ -306,7 +307,7 @@ def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
 
 
 def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> None:
-    """Solve again the budgets whose best plan is neither proven optimal nor near its bound, and add the plans."""
+    """Solve budgets again if their best plan is neither proven optimal nor near its bound; add the new plans."""
     base, graph, points = whole.limits.base, whole.limits.graph, whole.budgets
     solvers = [solver for solver in request.solvers if solver.optimal_in is None]
     if not any(solver.searches for solver in solvers):
@@ -328,7 +329,7 @@ def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> Non
 
 
 def _spread(peaks: Sequence[int], points: int) -> list[int]:
-    """Return indices into ascending peaks: all if they are few, else the largest within each of `points` budgets."""
+    """Return indices of ascending peaks: the largest within each of `points` budgets, or all if there are few."""
     if len(peaks) <= 2 * points:
         return list(range(len(peaks)))
     budgets = [peaks[0] + (peaks[-1] - peaks[0]) * i // max(1, points - 1) for i in range(points)]

@@ -20,7 +20,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedRuns:
-    """A schedule after runs were removed or added; step `here[i]` of the original is step `there[i]` of the new one."""
+    """A schedule after runs were removed or added; step `here[i]` of the old one is step `there[i]` of the new one."""
 
     schedule: Schedule
     here: Int64
@@ -41,7 +41,7 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
-    """Return the longest range of steps during which no step reads the only run of a node; (-1, -1) if none ever does.
+    """Return the longest range of steps without a read of a node that runs once; (-1, -1) if it is never read.
 
     Reads of outputs do not count, since outputs stay live to the end.
     """
@@ -56,11 +56,11 @@ def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
 
 
 def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
-    """Recompute a node that runs once, at the end of its longest idle gap; return up to three such schedules.
+    """Recompute a node that runs once, at the end of its longest `idle_gap`; return up to three such schedules.
 
-    The first schedule keeps the inputs of the second run live until then. The second schedule recomputes the inputs
-    that are no longer live, if that is allowed. In the third schedule these runs replace later runs of the same nodes.
-    The list is empty if the node is never idle.
+    The first schedule keeps the inputs of the second run live until that run. The second schedule recomputes the inputs
+    that are no longer live, if that is allowed. In the third schedule, these recomputations replace later runs of the
+    same nodes. The list is empty if the node has no idle gap.
     """
     begin, end = idle_gap(simulation, node)
     if end - begin < 2:
@@ -98,7 +98,7 @@ def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> Cha
 
 
 def _inserted(schedule: Schedule, step: int, run: Sequence[int], stays: Bool) -> ChangedRuns:
-    """Return the schedule of the steps in `stays`, with the runs `run` inserted before `step`."""
+    """Return the schedule with only the steps in `stays`, and with the nodes `run` inserted before `step`."""
     here, order = np.flatnonzero(stays), schedule.order
     before, after = here[here < step], here[here >= step]
     new = np.concatenate([order[before], np.array(run, np.int32), order[after]])
@@ -114,7 +114,7 @@ def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
 
 
 def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
-    """Return a node and all nodes that must be recomputed before it at a step, in id order."""
+    """Return a node and all nodes that must be recomputed before it if it is to run at a step, in id order."""
     graph = simulation.graph
     lives, live = simulation.lifetimes, np.zeros(graph.n_values, bool)
     made = int(lives.instance_indptr[step + 1])
@@ -169,10 +169,10 @@ class FlippedDecision:
 
 
 def flip_decision(simulation: Simulation, node: int) -> FlippedDecision | None:
-    """Keep a node that is recomputed, or recompute a node that is kept; None if the node is never idle.
+    """Keep a node that is recomputed, or recompute a node that is kept; return None if it has no `idle_gap`.
 
-    Of the schedules of `add_second_run`, the one with the lowest peak is chosen; of equal ones, one that frees bytes,
-    and then the cheapest.
+    Among the schedules of `add_second_run`, choose the one with the lowest peak. Among equal peaks, prefer schedules
+    that free bytes, then the cheapest.
     """
     if simulation.runs[node] > 1:
         return FlippedDecision.of(simulation, keep_first_run(simulation, node))
@@ -188,7 +188,7 @@ def what_if(
     recompute: str | Iterable[str | int] = (),
     schedule: Order | None = None,
 ) -> Schedule:
-    """Return the schedule that keeps and recomputes chosen nodes, for `simulate`.
+    """Return a schedule that keeps or recomputes the nodes of your choice, to pass to `simulate`.
 
     Without a schedule, `keep` means that all other forward nodes are recomputed, and `recompute` that they are kept.
     With a schedule, only the decisions about the named nodes are flipped.
@@ -209,7 +209,7 @@ def what_if(
     ------
     GraphError
         If a name is unknown or not that of a forward node, if `once` or a mark forbids a decision, or if a node does
-        not run in the schedule or is never idle in it.
+        not run in the schedule, or is in use from its first run to its last read.
 
     Examples
     --------

@@ -26,9 +26,9 @@ from remat_algos.schedule.timeline import timeline
 class SearchKernel:
     """State of the search kernel: the needed nodes of a graph, with sizes in multiples of `unit` bytes.
 
-    `unit` is such that all sizes sum to less than 2**30. Sizes are rounded up and limits down, so a peak within the
-    limit in units is also within it in bytes. `number[v]` is the kernel's id of node v, -1 if not needed;
-    `mean_compute` is 1 if all nodes cost nothing.
+    `unit` is chosen so that the sum of all sizes in units is below 2**30. Sizes are rounded up and limits down, so a
+    peak within the limit in units is also within the limit in bytes. `number[v]` is the kernel's id of node v, or -1 if
+    the node is not needed. `mean_compute` is the mean cost of a node, or 1 if all nodes cost nothing.
     """
 
     state: ScheduleSearch
@@ -50,7 +50,7 @@ class SearchKernel:
         times: LinkTimes | None = None,
         leaving: Bool | None = None,
     ) -> "SearchKernel":
-        """Return the kernel for a graph; nodes run at most `max_runs` times, fewer if marks or constraints require it.
+        """Return the kernel for a graph; each node runs at most `max_runs` times, or less often if a rule requires it.
 
         With `times`, values may be copied to the host (only those in `leaving`, if specified), and the cost of a
         schedule is its time.
@@ -121,7 +121,7 @@ class SearchKernel:
         return bool(self.state.start(order[order >= 0], *limits, goal, within))
 
     def cool(self, hot: float, cold: float, part: float) -> None:
-        """Set the temperature, in mean node costs, at the share `part` of a geometric cooling from `hot` to `cold`."""
+        """Set the temperature for the share `part` of a geometric cooling from `hot` to `cold`, in mean node costs."""
         # Round before multiplying by the mean, so that a search does not depend on the machine or the unit of cost.
         self.state.temperature = self.mean_compute * float(np.float32(hot * (cold / hot) ** part))
 
@@ -194,17 +194,17 @@ class Annealer:
         self.kernel, self.done = self._kernel(random), 0
         # Progress text; callers set it when they have a better result.
         self.so_far = ""
-        self.n_others = 0  # kernels after the first
+        self.n_others = 0  # number of additional kernels
 
     def annealed(self, schedule: Schedule, limit: int, start: str, moves: int = 0) -> Annealed:
-        """Simulate a schedule; with a link, also delay frees and stores if that saves time."""
+        """Simulate a schedule and return it as a result; with a link, delay frees and stores if that saves time."""
         if self.link is None:
             return Annealed(simulate(self.graph, schedule), start, moves)
         played = timeline(simulate(self.graph, schedule), self.link).with_late_stores(limit)
         return Annealed(played.simulation, start, moves, played.last)
 
     def key(self, annealed: Annealed, limit: int) -> tuple[bool, bool, int, int]:
-        """Return a sort key: schedules within the limit by cost, others by peak, then violations of constraints."""
+        """Return a sort key: first schedules within the limit, by cost; then others, by peak; violations come last."""
         rules, (peak, compute) = self.constraints, annealed.figures
         violates, above = rules is not None and rules.violation(annealed.simulation) is not None, peak > limit
         return violates, above, *((peak, compute) if above else (compute, peak))
@@ -214,7 +214,7 @@ class Annealer:
         return self.key(annealed, limit)[:2] == (False, False) and annealed.figures[1] <= goal
 
     def begin_stage(self, work: int, part: float) -> None:
-        """Start a progress stage, which uses `part` of the progress share that these searches have left."""
+        """Start a progress stage for `work`; it covers `part` of the progress that is left for these searches."""
         part, self.done = self.part * part, 0
         self.part = (self.part - part) / (1 - part) if part < 1 else 0.0
         self.clock.stage(work, "moves", part=part)

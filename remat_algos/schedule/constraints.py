@@ -156,7 +156,7 @@ class Constraints:
     @classmethod
     @checked_arguments
     def claimed(cls, graph: ComputationGraph, record: Any) -> Constraints | None:
-        """Read constraints from the record of a plan; raise PlanError if they are invalid."""
+        """Return the constraints in the record of a plan; raise PlanError if they are invalid."""
         try:
             if record is None:
                 return None
@@ -344,7 +344,7 @@ def may_leave(graph: ComputationGraph, constraints: Constraints | None) -> Bool:
 
 
 def _modules(graph: ComputationGraph, members: Any, what: str) -> Int64 | None:
-    """Return the ids of the nodes that match modules, names or patterns, ascending; None if `members` is None."""
+    """Return the ascending ids of the nodes that match modules, names or patterns; None if `members` is None."""
     if members is None:
         return None
     ids, names = set[int](), graph.node_names()

@@ -52,8 +52,8 @@ def lowest_pass(
     search : bool
         Search for a lower peak than that of the beam. Ctrl-C stops the search and returns the best order.
     max_moves : int, optional
-        Moves of the local search; by default 10,000 per node and at most 3,000,000. A smaller number than 6 * 1,024 is
-        raised to it.
+        Maximum number of moves of the local search; by default 10,000 per node, at most 3,000,000. Numbers below
+        6,144 are raised to 6,144.
     seed : int
         Random seed of the local search; equal seeds give equal orders.
     time_limit : float, optional
@@ -97,7 +97,7 @@ def lower_passes(
     search: bool = True,
     max_moves: int | None = None,
 ) -> Iterator[Simulation]:
-    """Yield one-pass orders with falling peaks (by id, beam search, local search) until one meets `one_pass_bound`."""
+    """Yield one-pass orders with decreasing peaks (id order, beam, local search) until one meets `one_pass_bound`."""
     if max_moves is not None and max_moves < 1:
         raise ArgumentError("max_moves is {max_moves!r}; give a whole number of moves, 1 or more", max_moves=max_moves)
     best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))
@@ -140,8 +140,8 @@ def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
 def orders_by_part(graph: ComputationGraph) -> list[Schedule]:
     """Return one-pass orders that finish one part of the graph before the next, by depth-first search from the outputs.
 
-    The list is empty unless two parts are joined late, like the towers of a siamese network. The searches visit outputs
-    and reads in ascending and in descending order, so that each part comes first in some order.
+    The list is empty unless `has_parts` is true, as for the two towers of a siamese network. One search visits outputs
+    and reads in ascending order, another one in descending order, so that each part comes first in some order.
     """
     if not has_parts(graph):
         return []

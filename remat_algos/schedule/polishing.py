@@ -72,8 +72,8 @@ def reuse_values(
 
     The order is replayed. If a value is next read only after its node is recomputed, it stays live; if all values of
     the recomputation are still live there, the recomputation is removed. If memory runs out, the node with the most
-    bytes times steps per unit of price is freed. Dead runs are removed, and all of this is repeated until nothing
-    changes.
+    bytes times steps per unit of price is freed. Dead runs are then removed. The whole procedure is repeated until
+    nothing changes.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ def reuse_values(
     limit : int
         Peak in bytes.
     key : {"density", "chain"}
-        Price of freeing a node: the cost of its recomputation alone ("density"), or with the cost of the runs that only
-        serve the recomputation ("chain").
+        Price of freeing a node. "density": the cost of its recomputation. "chain": the same plus the cost of the runs
+        that only serve this recomputation.
     rounds : int
         Maximum number of repetitions.
 
@@ -191,7 +191,7 @@ def sink(simulation: Simulation) -> Simulation:
     if np.array_equal(later, order):
         return simulation
     lowered = simulate(graph, emit(graph, later))
-    # `emit` moves updates after all readers of their parameter, which may raise the peak.
+    # `emit` moves each parameter update after all readers of the parameter, which may raise the peak.
     return lowered if lowered.peak_memory <= simulation.peak_memory else simulation
 
 

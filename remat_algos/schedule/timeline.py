@@ -89,7 +89,7 @@ class Timeline:
 
     @property
     def step_begin(self) -> Int64:
-        """int64[m]: time at which each step allocates memory, after earlier runs and stores of memory they free."""
+        """int64[m]: time at which each step allocates memory, after earlier runs and stores of memory freed by then."""
         simulation, lives = self.simulation, self.simulation.lifetimes
         begin, waits = np.append(0, self.end), np.zeros(lives.value.size, np.int64)
         if self.stores.size:
@@ -248,7 +248,7 @@ def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
 
 
 def _behind(rows: list[list[int]], moved: int, urgent: tuple[int, int]) -> Int32:
-    """Return the rows with the store of `moved` right behind that of `urgent` (step, value), which may have no row."""
+    """Return the rows with the store of value `moved` right behind the store `urgent` (step, value)."""
     left = [row for row in rows if row[1] != moved]
     place = next((i + 1 for i, row in enumerate(left) if row[1] == urgent[1]), None)
     if place is None:

@@ -14,7 +14,7 @@ class Round(NamedTuple):
     cold: float
 
 
-# Rounds of simulated annealing. Hotter: results depend less on the start. Colder: more local improvement at the end.
+# Rounds of simulated annealing. Higher temperatures: results depend less on the start. Lower: more local improvement.
 ROUNDS = (Round(0.4, 2.0, 0.02), Round(0.2, 1.0, 0.01), Round(0.4, 1.0, 0.005))
 # Rounds with a link. Hotter later rounds: results vary more with the seed.
 COPIES_ROUNDS = (Round(0.4, 1.0, 0.02), Round(0.2, 0.5, 0.01), Round(0.4, 0.5, 0.005))
@@ -38,12 +38,12 @@ WORK_OF_MOVE = 30
 STORE_ORDERS = 64
 # Shares of a link's rates at which reports also print the time of a plan. More shares: longer reports.
 OTHER_SHARES = (1.0, 0.8)
-# Limits of a beam search for one-pass orders. MAX_BEAM: maximum number of sets that a step keeps. MAX_PASS_WORK:
-# maximum of this number times the squared number of nodes. Higher: lower peaks, more time.
+# Limits of a beam search for one-pass orders. MAX_BEAM: maximum number of sets kept per step (the beam). MAX_PASS_WORK:
+# maximum of the beam times the squared number of nodes. Higher: lower peaks, more time.
 MAX_BEAM, MAX_PASS_WORK = 64, 5_000_000
 # Maximum moves of a one-pass search: MAX_MOVES in total, MOVES_OF_NODE per node. Higher: lower peaks, more time.
 MAX_MOVES, MOVES_OF_NODE = 3_000_000, 10_000
-# Number of searches in the first round for one-pass orders. Higher: more variety, less work each.
+# Number of searches in the first round for one-pass orders. Higher: more variety, less work per search.
 ONE_PASS_SEARCHES = 12
 # Maximum number of rounds of `reuse_values`. Higher: less compute, more time.
 POLISH_ROUNDS = 6

@@ -396,7 +396,7 @@ def clock(played: Timeline) -> str:
 
 
 def trace_events(played: Timeline) -> dict[str, Any]:
-    """Return trace events for Perfetto and `chrome://tracing`; costs without a time unit count as microseconds.
+    """Return trace events for Perfetto and `chrome://tracing`; costs without a time unit are treated as microseconds.
 
     Each run and copy is a complete event in its engine's thread; runs are grouped under one event per phase (forward,
     recomputed, backward). Counters show the bytes on the device (without residents) and on the host.
@@ -414,7 +414,7 @@ def _named(what: str, thread: int = 0, **names: Any) -> dict[str, Any]:
 
 
 def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str, Any]]:
-    """Yield a complete event for each span and, on the compute engine, one around consecutive spans of a kind."""
+    """Yield a complete event per span and, on the compute engine, one around consecutive spans of the same kind."""
     scale = played.tick_microseconds
 
     def event(name: str, kind: str, begin: int, end: int, args: dict[str, Any]) -> dict[str, Any]:

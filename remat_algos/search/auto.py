@@ -8,7 +8,7 @@ from remat_algos.solvers.registry import Solver, in_order, list_solvers
 
 
 class AutoRow(NamedTuple):
-    """Why "auto" runs a solver, from which number of nodes on, and whether only on graphs that the solver accepts."""
+    """Why "auto" runs a solver, its minimum number of nodes, and whether it runs only on graphs that it accepts."""
 
     why: str
     smallest: int = 0
@@ -35,7 +35,7 @@ TABLE = {
     "live_set_search": AutoRow("proves the optimum of small graphs"),
     "search": AutoRow("improves the results of the others"),
 }
-"""Rows in the order in which the solvers run: by price, then those that improve the candidates of other solvers."""
+"""Rows in the order in which the solvers run: cheap solvers first, those that improve other candidates last."""
 SPECIAL = frozenset(name for name, row in TABLE.items() if row.special)
 
 
@@ -43,7 +43,7 @@ def default_solvers(graph: ComputationGraph | None = None, effort: str = DEFAULT
     """Return the solvers of "auto" for a graph, in the order in which they run.
 
     They include solvers that users registered. With effort "fast", only cheap solvers and solvers that improve
-    candidates run. Without a graph, return the solvers that run on graphs of every size and form.
+    candidates run. Without a graph, return only solvers that run on every graph, regardless of its size and form.
     """
     max_price = Effort.of(effort).solver_price
 

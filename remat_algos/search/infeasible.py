@@ -56,8 +56,8 @@ def budget_error(
     """Return the error for a budget that no candidate meets.
 
     The message names the lowest peak reached, and the lower bound with its reason. `proof` is a bound that may prove
-    that no schedule fits. `dropped` are candidates that violate a constraint. `least` is the candidate for the budget
-    "least", if that was searched.
+    that no schedule fits. `dropped` contains candidates that violate a constraint. `least` is the candidate for the
+    budget "least" if a search for that budget was made.
     """
     graph = limits.graph
     bound, nodes = least_peak_bound(graph)
@@ -129,7 +129,7 @@ def _within(limits: Limits, candidates: Sequence[Candidate]) -> list[int]:
 def _shortage(
     limits: Limits, candidates: Sequence[Candidate], lowest: Candidate | None, proof: LowerBound | None, bound: int
 ) -> Message:
-    """Return the first clauses: the limit that no plan meets, and the lowest value that was reached."""
+    """Return the first clauses of the message: the limit that no plan meets, and the lowest value that was reached."""
     graph, labels, within = limits.graph, limits.graph.labels, _within(limits, candidates)
     if limits.limit is not None and limits.limit < 0:
         return Message(
@@ -222,7 +222,7 @@ def add_forcing_nodes(message: Message, graph: ComputationGraph, nodes: Sequence
 
 
 def _is_exact(name: str) -> bool:
-    """Return True for an exact search over all orders; why it refused a large graph does not help the user."""
+    """Return True for an exact search over all orders. The error omits its refusal of a large graph."""
     solver = find_solver(name)
     return solver is not None and solver.optimal_in == ANY_ORDER
 

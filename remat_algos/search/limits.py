@@ -21,7 +21,7 @@ from remat_algos.solvers.registry import BASELINE, Candidate, rank
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """A budget as limits in bytes and compute, with allocator and constraints; `base` is the peak of the baseline."""
+    """Limits in bytes and compute that a budget sets, with allocator and constraints; `base` is the baseline's peak."""
 
     graph: ComputationGraph
     budget: Budget
@@ -41,7 +41,7 @@ class Limits:
         constraints: Constraints | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> "Limits":
-        """Return the limits that a budget means for a graph; the options are those of the allocator."""
+        """Return the limits that a budget sets for a graph; `options` are the options of the allocator."""
         allocator = allocator or get_allocator(PEAK)
         return cls(
             graph,
@@ -55,7 +55,7 @@ class Limits:
         )
 
     def within(self, limit: int | None) -> "Limits":
-        """Return the limits with another limit in bytes, None for the lowest peak; the limit on overhead stays."""
+        """Return a copy with another limit in bytes (None for the lowest peak) and the same limit on overhead."""
         return replace(self, budget=replace(self.budget, memory=LEAST if limit is None else limit), limit=limit)
 
     @property
@@ -65,7 +65,7 @@ class Limits:
 
     @property
     def minimizes_peak(self) -> bool:
-        """True if candidates are ranked by peak: without a limit, or with the budget "least"."""
+        """True if candidates are ranked by peak: if there is no limit in bytes, or the budget is "least"."""
         return self.limit is None or self.budget.least
 
     @property
@@ -75,13 +75,13 @@ class Limits:
 
     @property
     def solver_limit(self) -> int | None:
-        """The limit in bytes that solvers get (a lower bound if the peak is minimized); None for a whole frontier."""
+        """The limit in bytes for solvers: a lower bound if the peak is minimized, None to request a whole frontier."""
         if self.limit is not None and not self.budget.least:
             return min(self.limit, LARGEST_SUM)  # sums stay below it
         return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None
 
     def goal(self, bound: LowerBound) -> int | None:
-        """Return the compute at which the search may end; None if the reserved bytes decide as well."""
+        """Return the compute at which the search may end; None if plans are also compared by their reserved bytes."""
         if self.repeats:
             return None
         return int(bound.amount) + (int(TOLERANCE * self.graph.needed_compute) if bound.source == MOMENTS else 0)
@@ -89,8 +89,8 @@ class Limits:
     def own_bound(self, candidate: Candidate) -> int | None:
         """Return the candidate's own bound on compute if it is valid for the plan, else None.
 
-        If the peak is minimized, the bound is valid in three cases: the solver also bounds peaks, it had no limit, or
-        its limit was the peak of the candidate.
+        If the peak is minimized, the bound is valid in three cases: the solver also proved a bound on the peak, it ran
+        without a limit, or its limit was the peak of the candidate.
         """
         own_peak = candidate.peak_bound is not None or self.solver_limit in (None, candidate.figures[0])
         return candidate.bound if own_peak or not self.minimizes_peak else None
@@ -105,14 +105,14 @@ class Limits:
         return not self.rank(candidate)[0]
 
     def rank(self, candidate: Candidate) -> tuple[int, int, int, bool]:
-        """Return the sort key of a candidate, smallest for the best; the baseline wins among equal figures."""
+        """Return the sort key of a candidate; the best candidate has the smallest key. The baseline wins ties."""
         extra, one_pass = self.overhead_limit, self.graph.needed_compute
         compute_limit = None if extra is None else one_pass + extra
         best_first = rank(candidate.figures, self.limit, compute_limit, lowest=self.minimizes_peak)
         return (*best_first, candidate.solver != BASELINE)
 
     def rank_reserved(self, candidate: Candidate, reservation: Reservation) -> tuple[int, ...]:
-        """Return the sort key of a candidate: reserved bytes first if the peak is minimized, else that of `rank`."""
+        """Return the key of `rank`, or if the peak is minimized, a key that compares reserved bytes first."""
         if not (self.repeats and self.minimizes_peak):
             return self.rank(candidate)
         peak, compute = candidate.figures
@@ -131,8 +131,9 @@ class Limits:
     ) -> Plan:
         """Return the plan of a candidate; without a reservation, the plan reserves its peak.
 
-        A `LowerBound` is replaced by the candidate's own bound if that is `stronger`. A function is stored, and called
-        when the bound is first read. The candidate's bound for a narrower class of schedules is stored separately.
+        `bound` is either a `LowerBound`, which the candidate's own bound replaces if that is `stronger`, or a function,
+        which is stored and called when `Plan.bound` is first read. If the candidate has a bound for a narrower class of
+        schedules, the plan stores it separately.
         """
         own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
         if own is not None and candidate.scope not in (None, ANY_ORDER):

@@ -1,4 +1,4 @@
-"""The plan cache: a graph that was solved before is not solved again, even if its names have changed."""
+"""The plan cache: a graph is not solved a second time, even if the names of its nodes have changed."""
 
 import contextlib
 import functools
@@ -42,21 +42,21 @@ def solve_cached(
     effort: str = DEFAULT,
     link: AnyLink | None = None,
 ) -> Plan:
-    """Return a plan as `solve` does, but from the cache if any process has solved the same graph before.
+    """Return a plan as `solve` does; read it from the cache if any process has solved the same graph before.
 
     Graphs count as the same if their ids and operators are equal; names, residents and the order in which a node lists
     its reads may differ. The cache is the folder `plans` in REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A
-    cached plan is verified as by `Plan.load`, so a stale or damaged file is ignored; the plan counts as `loaded`.
-    Without a link, no plan computes more than a cached plan for a lower limit. Plans of stopped searches are not
-    cached. While a solver of the user is registered, no plan is cached.
+    cached plan is verified as in `Plan.load`, so a stale or damaged file is ignored; the attribute `loaded` of the plan
+    is True. Without a link, the compute of a plan is never above that of a cached plan for a lower limit. Plans of
+    stopped searches are not cached. No plan is cached while a user's own solver is registered.
     """
     return answered_before(Request.of(graph, budget, solver=solver, effort=effort, link=link))
 
 
 def answered_before(request: Request) -> Plan:
-    """Return the best plan for a request and cache it; the request has only a solver, an effort and a link."""
+    """Return the best plan for a request, and cache it. Only graph, budget, solver, effort and link may be set."""
     graph, budget = request.graph, request.budget
-    # The stored plan for "least+1%" contains the budget of its second search, in bytes.
+    # A stored plan for "least+1%" contains the budget in bytes of its second search, not "least+1%" itself.
     canonical, near_lowest = _canonical(graph, timed=request.link is not None), budget.above_lowest is not None
     limits = budget if near_lowest else _in_bytes(budget, graph, canonical)
     folder = _folder()
@@ -86,7 +86,7 @@ def answered_before(request: Request) -> Plan:
 
 
 def _loaded(files: Iterable[Path], canonical: ComputationGraph, request: Request, limits: Budget | None) -> Plan | None:
-    """Load the first valid plan from `files`, for the budget `limits`; None accepts any budget."""
+    """Load the first valid plan from `files` whose budget is `limits`; None accepts any budget."""
     for file in files:
         with contextlib.suppress(OSError, RematError):  # missing or invalid file
             plan = Plan.load(file, canonical)
@@ -100,7 +100,7 @@ def _loaded(files: Iterable[Path], canonical: ComputationGraph, request: Request
 
 
 def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGraph, request: Request) -> Plan:
-    """Return the plan, or a plan with the schedule of a cached plan for a lower limit if that is cheaper."""
+    """Return the plan, or if a cached plan for a lower limit is cheaper, a plan with the schedule of that one."""
     if plan.limit is None or plan.budget.least or plan.link is not None:
         return plan
     stricter = list[tuple[int, Path]]()
@@ -118,7 +118,7 @@ def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGra
 
 
 def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGraph:
-    """Return the graph without names, order of reads, residents that no node updates, and units unless `timed`."""
+    """Return the graph with names, the order of reads, residents without updates and (unless `timed`) units removed."""
     unit = graph.labels.compute_unit if timed else ""
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     return replace(
@@ -131,14 +131,14 @@ def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGr
 
 
 def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGraph) -> Budget:
-    """Convert a budget to device bytes for the canonical graph, which has other residents."""
+    """Convert a budget to device bytes of the canonical graph, whose residents differ from those of the graph."""
     limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
     device = None if limit is None else max(limit, 0) + canonical.resident_memory
     return Budget(memory=LEAST if budget.least else None, overhead=budget.overhead, device=device)
 
 
 def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
-    """Return the plan for another graph with the same ids; the parts of its report that name nodes are dropped."""
+    """Return a plan with the same schedule for a graph with equal ids, without report entries that name nodes."""
     report = SearchReport(plan.report.tried, plan.report.overheads, plan.report.peaks)
     simulation = simulate(graph, plan.schedule)
     return replace(

@@ -1,4 +1,4 @@
-"""The pool of candidates for one request; searches at lower and lower peaks fill it until reserved bytes fit."""
+"""The pool of candidates for one request; searches for ever lower peaks fill it until the reserved bytes fit."""
 
 import hashlib
 import threading
@@ -54,14 +54,14 @@ def compute_bound(
 
 
 class Bounds:
-    """Lower bounds on compute: quick ones, before the search if it may end at them, and better ones when first read."""
+    """Lower bounds on compute: quick ones before a search that may end at its bound, better ones when first read."""
 
     def __init__(self, request: Request, limits: Limits, clock: Clock) -> None:
         self.request, self.limits, self.clock = request, limits, clock
         self.effort, self.stop = Effort.of(request.task.effort), Stop.DONE
         known = self.best if request.ends_at_bound else LowerBound(request.graph.needed_compute)
         self.goal = None if request.raw else limits.goal(known)
-        """The compute at which the search may end; None if the reserved bytes decide as well, or for a raw plan."""
+        """The compute at which the search may end; None for raw plans, or if reserved bytes are compared as well."""
 
     @cached_property
     def closure(self) -> LowerBound:
@@ -71,7 +71,7 @@ class Bounds:
 
     @cached_property
     def best(self) -> LowerBound:
-        """The bound before the search: a moment bound if that is worth its time, else the closure bound."""
+        """The bound used during the search: a moment bound if it is worth its time, else the closure bound."""
         bound = self.closure
         pays = bound.prices is not None and self.request.graph.n_nodes > SMALL
         if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
@@ -80,7 +80,7 @@ class Bounds:
         return bound
 
     def on_demand(self, best: Candidate, stop: Stop) -> BoundSearch:
-        """Return a function that computes the bound of the best plan and its Stop, once, within the time left now."""
+        """Return a function that computes the best plan's bound and its `Stop` once, within the time left now."""
         seconds, lock = self.clock.left, threading.Lock()
 
         @cache
@@ -116,20 +116,20 @@ class Bounds:
 
 
 class Pool:
-    """The candidates of all runs for one request, the bytes that the allocator reserves for each, and the best fit.
+    """The candidates of all runs for one request, the bytes reserved for each of them, and the best one that fits.
 
     The bytes that an allocator reserves beyond the peak depend on the whole schedule. So the pool alternates between
     solvers and allocator:
 
     1. The solvers run within the limit, and the allocator runs on their best candidates until one fits.
-    2. If the best candidate does not fit, the solvers run again for a peak that is lower by the share that the
-       allocator added. If that peak is too low, they run for one between the two.
+    2. If the best candidate does not fit, the solvers run again with a lower limit on the peak, reduced by the ratio
+       of reserved bytes to peak. If no schedule reaches that peak, they run for a limit between the two.
     3. If nothing fits, or for the budget "least", the allocator runs on the candidates with the lowest peaks. Then the
-       solvers search for cheaper candidates that reserve no more than the minimum found. So every limit that is not
-       below this minimum is met.
+       solvers search for cheaper candidates that reserve no more than the minimum found. So the pool meets every
+       limit that is at least this minimum.
 
-    The user's own start is tried if it ranks before the best fit. After an interrupt, if nothing fits, the allocator
-    tries the candidates that are already in the pool.
+    The allocator also runs on the schedule that the user passed as `start` if it ranks before the best candidate that
+    fits. After an interrupt, if nothing fits, it runs on candidates that are already in the pool.
     """
 
     @interrupted_as(STOPPED)
@@ -145,7 +145,7 @@ class Pool:
         self.reports: dict[bytes, SearchReport] = {}  # key: hash of the order
         self.start: Candidate | None = None  # the user's start if it fits
         self.best: tuple[Candidate, Reservation] | None = None  # the best fit
-        self.fewest: tuple[Candidate, Reservation] | None = None  # the minimum of reserved bytes
+        self.fewest: tuple[Candidate, Reservation] | None = None  # the fewest reserved bytes
         self.n_tried = 0
         self.bests: dict[str, Candidate] = {}  # key: solver; of the first run
         self.stop: Stop = self.bounds.stop if self.bounds.stop is Stop.INTERRUPTED else Stop.DONE
@@ -193,9 +193,9 @@ class Pool:
         raise failure or budget_error(self.limits, [], {})
 
     def run(self, limits: Limits | None = None) -> SolverRun:
-        """Run the solvers of the request within limits; after an interrupt, only the user's start.
+        """Run the solvers of the request within limits; after an interrupt, only add the user's start schedule.
 
-        If the solvers that construct schedules find none within the limit, the lowest peak is searched next. The
+        If the solvers that construct schedules find none within the limit, a search for the lowest peak follows. The
         solvers that improve candidates run last, and only if the lowest peak is within the limit.
         """
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
@@ -219,14 +219,15 @@ class Pool:
         progress = min(share, tuning.SEARCHING if limits.allocator.name == PEAK else tuning.SEARCHING_FIRST)
         clock, task = self.clock.share(share, progress), request.task
         if limits is not self.limits:
-            # A repetition at a lower limit, for an allocator. It improves earlier candidates, so little work is enough.
+            # This run repeats an earlier one at a lower limit, for an allocator. It starts from earlier candidates, so
+            # little work is enough.
             task = replace(task, effort=FAST)
         elif request.ends_at_bound and not limits.minimizes_peak:
             task = replace(task, closure=self.bounds.closure)
         return SolverRun(limits, clock, task, polish=request.polish, bound=self.bounds.goal)
 
     def _run_unlimited(self, run: SolverRun) -> SolverRun:
-        """Run for the budget "least": only the first searches if these reach the limit, else all solvers."""
+        """Run for the budget "least": only the searches if their peaks reach the limit, else all solvers."""
         report, limit = run.clock.within_stage(tuning.PROGRESS_LOWEST), run.limits.limit
         if self.too_high is not None:
             return self.too_high
@@ -239,7 +240,7 @@ class Pool:
         return run_for_least
 
     def _run_and_best(self, limits: Limits) -> tuple[SolverRun, Candidate]:
-        """Run the solvers, for the lowest peak only once; return the run and its best candidate; raise if none fits."""
+        """Run the solvers, or reuse a run for the lowest peak; return it and its best candidate; raise if none fits."""
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
         least = limits.minimizes_peak and limits.overhead_limit is None and not interrupted
         if least and self.too_high is not None:
@@ -282,7 +283,7 @@ class Pool:
         return failure
 
     def _search(self) -> None:
-        """Search within the limit; if that fails, for the lowest peaks, then below the lowest reservation."""
+        """Search within the limit; if nothing fits, search for the lowest peaks, then for smaller reservations."""
         if not self.limits.minimizes_peak:
             if self.limits.limit is not None and self._until_reserved(self.limits.limit):
                 return
@@ -291,7 +292,7 @@ class Pool:
         self._search_lowest()
 
     def _search_lowest(self) -> None:
-        """Search for the lowest peaks, then for candidates below the lowest reservation."""
+        """Search for the lowest peaks, then for candidates that reserve no more than the minimum found or the limit."""
         limits = self.limits
         lowest = limits if limits.minimizes_peak else limits.within(None)
         self._reserve_best(lowest, self._searched(lowest))
@@ -300,7 +301,7 @@ class Pool:
             self._until_reserved(limits.limit if unmet and limits.limit is not None else self.fewest[1].memory)
 
     def _reserve_known(self) -> None:
-        """Run the allocator on the start if it may be better, and after an interrupt on the best known candidate."""
+        """Run the allocator on the start if it may be better; after an interrupt, on the best candidate in the pool."""
         limits, start, best = self.limits, self.start, self.best
         if start is not None:
             by_reservation = self.limits.repeats and limits.minimizes_peak
@@ -319,11 +320,11 @@ class Pool:
 
     @property
     def _goes_on(self) -> bool:
-        """True if the search continues with lower peaks."""
+        """True if the search continues with lower limits on the peak."""
         return self.limits.repeats and not self._done
 
     def _until_reserved(self, limit: int) -> bool:
-        """Search for candidates whose reservation fits; return True if the best candidate of the first search fits."""
+        """Search at several peaks for reservations within `limit`; return True if the first search already succeeds."""
         limits, goal, low, high, n_fitting = self.limits, limit, 0, self.limits.base, 0
         for i in range(tuning.MAX_SEARCHES):
             own = goal == limits.limit and not limits.minimizes_peak
@@ -349,7 +350,7 @@ class Pool:
         return False
 
     def _searched(self, limits: Limits) -> Candidate:
-        """Run one search, put its candidates into the pool, and return the best one."""
+        """Run the solvers within limits, put their candidates into the pool, and return the best one."""
         run, chosen = self._run_and_best(limits)
         self.n_tried = max(self.n_tried, run.n_tried)
         self.bests = self.bests or run.bests
@@ -374,7 +375,7 @@ class Pool:
             self.reports[_key(candidate)] = run.report(candidate)
 
     def _reserve_best(self, limits: Limits, chosen: Candidate, limit: int | None = None) -> bool:
-        """Run the allocator on the best candidates in the pool until one fits; return True if one fits."""
+        """Run the allocator on `chosen`, then on the best others, until one fits; return True if one fits."""
         self._reserve(chosen)
         self.waiting.pop(chosen.figures, None)
         if limit is not None and self.reserved[_key(chosen)] <= limit:

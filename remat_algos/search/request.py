@@ -41,9 +41,9 @@ POINTS_OF_PASS = 100  # one pass is 100 points
 class Request:
     """The checked arguments of `solve`; `compare`, `frontier`, `fit` and the plan cache use them as well.
 
-    `named` are the named solvers, None for "auto"; options are for a single solver. `start` contains the user's own
-    schedule, and in the second search for a budget such as "least+1%" the schedule of the first. With a link, the costs
-    of the graph are times.
+    `named` contains the solvers that the user named; it is None for "auto". `options` are for a single solver. `start`
+    contains the user's own schedule. For a budget such as "least+1%", the second search adds the schedule of the first
+    one to it. With a link, the costs of the graph are times.
     """
 
     graph: ComputationGraph
@@ -133,9 +133,10 @@ class Request:
 
     @property
     def least(self) -> bool:
-        """True if the request asks for the minimum of bytes, and for the minimum of compute within these bytes."""
+        """True if the request is to minimize bytes first, and then compute within these bytes."""
         budget = self.budget
-        # A raw plan is the solver's first plan for the lowest peak, without a second search.
+        # Without `raw`, a second search minimizes compute within the bytes of the first plan. A raw plan is the first
+        # plan.
         lowest = budget.least or (budget.memory is None and budget.device is None)
         return lowest and budget.overhead is None and not self.raw
 
@@ -151,7 +152,7 @@ class Request:
 
     @property
     def starting(self) -> tuple[Solver, ...]:
-        """The solver that yields the schedules of `start`, as a tuple; empty without a start."""
+        """A solver, in a tuple, that yields the schedules of `start`; an empty tuple if there are none."""
 
         def start(graph: ComputationGraph, task: Task, clock: Clock, **options: Any) -> Stream:
             yield from (Candidate(each.schedule, simulation=each) for each in self.start)
@@ -177,7 +178,7 @@ class Request:
 
 
 def _allocator(name: str, options: Mapping[str, int]) -> tuple[Allocator, dict[str, int]]:
-    """Return the allocator of a name and its options; AllocationError or ValueError if one of them is unknown."""
+    """Return the allocator with a name, and its options; raise AllocationError or ValueError if one is unknown."""
     alignment = options["alignment"]
     if alignment != 1:
         check_alignment(alignment)
@@ -191,7 +192,7 @@ def _allocator(name: str, options: Mapping[str, int]) -> tuple[Allocator, dict[s
 
 
 def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Simulation:
-    """Simulate a schedule to start from; ValueError if a named solver cannot start from schedules."""
+    """Simulate a schedule at which searches start; raise ValueError if a named solver cannot start from a schedule."""
     unable = [each.name for each in named or () if not each.improves]
     if unable:
         able = [each.name for each in list_solvers() if each.improves]
@@ -203,7 +204,7 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
         )
     try:
         own = as_schedule(graph, schedule, "start")
-        # Lingering values are dropped, since the search itself decides when values are freed late.
+        # Drop the rows of `lingering`, since the search decides itself which values are freed late.
         return simulate(graph, Schedule(own.order, own.loads, stores=own.stores))
     except (ScheduleError, GraphError) as error:
         raise extended(error, "start: ") from error

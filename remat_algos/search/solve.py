@@ -18,12 +18,13 @@ def solve(request: Request) -> Plan:
     Parameters
     ----------
     graph : ComputationGraph
-        For training, a graph with a backward part (`differentiate`); `solve` does not add one. In `remat_algos`,
-        all functions of a graph also take the path of its file.
+        For training, a graph with a backward part (`differentiate`); `solve` does not add one. Every function in
+        `remat_algos` that takes a graph also accepts the path of a graph file.
     budget : Budget, int or str, optional
         Bytes of the peak, without residents: 4_000_000, "4GiB", or "50%" of the peak without rematerialization. "least"
         is the lowest peak, and "least+0.1%" the minimum compute with a peak at most 0.1 % above the lowest one found.
-        None, and a budget of overhead alone, mean the lowest peak. With `allocator`, bytes are those that it reserves.
+        None, or a budget that limits only overhead, means the lowest peak. With `allocator`, the budget limits the
+        bytes that the allocator reserves.
     solver : str or callable
         A name of `list_solvers()`, a registered function, or "auto": the best plan of all suitable solvers.
     effort : {"fast", "default", "best"}
@@ -36,8 +37,8 @@ def solve(request: Request) -> Plan:
     raw : bool
         Return the solver's plan unchanged, even if the plan without rematerialization is better.
     polish : bool, optional
-        Whether passes over the schedule (`polish`) may move runs, and remove runs whose values are still live or can
-        stay live within the limit; True by default, except with `raw`.
+        Whether to improve schedules by passes (`polish`) that move runs, and remove runs whose values are still live or
+        can stay live within the limit; True by default, except with `raw`.
     allocator : str
         A name of `list_allocators()`; the memory budget limits the bytes it reserves (`Plan.reservation`). "peak", the
         default, counts live bytes only. "cupy_pool" and "cuda_caching" are models that take the maximum over all ways
@@ -53,17 +54,18 @@ def solve(request: Request) -> Plan:
     progress : callable, optional
         Called as `progress(done, 1000, text)`; see `Progress`.
     start : Schedule or sequence of int or str, optional
-        A schedule of your own. `search` starts from it as well, and `live_set_search` searches only for better ones. It
-        is a candidate itself, even with `raw`: if it fits, the plan is never worse. Solvers that do not improve
-        schedules accept no start, and neither do `frontier` and `compare`.
+        A schedule of your own. `search` starts from it as well, and `live_set_search` searches only for better ones.
+        The schedule is also a candidate itself, even with `raw`: if it fits, the plan is never worse. Solvers that do
+        not improve schedules accept no start, and neither do `frontier` and `compare`.
     gap : float, optional
         Points of overhead above the lower bound at which the search ends. With 0, the default for graphs of up to 64
         nodes, it ends only at the bound itself. The default for larger graphs is 0.005, and with effort "fast" 0.1 from
         1,000 nodes on. It has no effect with `raw`, with an allocator that models a pool, or if the peak is minimized.
     link : Link, Device, mapping, str or path, optional
-        With a link, values may also be stored on the host and loaded back, and the plan minimizes time. A name of the
-        table, "pcie5"; rates, "50GB/s" or "50GB/s,25GB/s" out and into; a device with a link, or its file; or a
-        `cost.Link`, whose `host` limits the bytes on the host. The costs of the graph must be times.
+        With a link, values may also be stored on the host and loaded back, and the plan minimizes time. A link is a
+        name from the table, such as "pcie5"; rates, such as "50GB/s" for both directions or "50GB/s,25GB/s" for stores
+        and loads; a device with a link, or its file; or a `cost.Link`, whose `host` limits the bytes on the host. The
+        costs of the graph must be times.
     **options
         Options of the solver.
 
@@ -77,8 +79,8 @@ def solve(request: Request) -> Plan:
     Raises
     ------
     BudgetError
-        If no plan fits. The error has the lowest peak reached, its plan, the lower bound on peaks, and the nodes that
-        force this bound.
+        If no plan fits. The error contains the lowest peak reached, the plan with that peak, the lower bound on peaks,
+        and the nodes that force this bound.
     GraphError
         If the solver cannot serve this graph, `start` has an unknown node, `link` is invalid, or with a link costs are
         not times.
@@ -116,9 +118,9 @@ def solve(request: Request) -> Plan:
 def answered(request: Request, clock: Clock, lowest: Plan | None = None) -> Plan:
     """Return the best plan for a request; raises the errors of `solve`.
 
-    For a budget such as "least+1%" there are two searches, for "least" and for that many bytes more; the cheaper plan
-    is returned. `lowest` is the plan for "least" if the caller has it. With "auto" the second search starts from the
-    first plan.
+    A budget such as "least+1%" takes two searches: one for "least", and one with a limit 1 % above the peak that the
+    first search found. The cheaper plan is returned. `lowest` is the plan for "least" if the caller has it. With "auto"
+    the second search starts from the first plan.
     """
     share = request.budget.above_lowest
     if share is None:

@@ -26,7 +26,7 @@ from remat_algos.wording import counted
 
 
 def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets: int = 0) -> Iterator[Candidate]:
-    """Polish the candidates of one solver, best first; yield those that become better. `budgets` as in `SolverRun`."""
+    """Polish one solver's candidates, best first; yield the improved ones. `SolverRun` describes `budgets`."""
     n_steps, max_steps = 0, tuning.MAX_POLISHED_STEPS * (1 + bool(budgets))
     waiting = list(_worth_polishing(limits, kept, budgets))
     clock.stage(min(max_steps, sum(len(candidate.schedule) for candidate, _ in waiting)), "polishing")
@@ -45,7 +45,7 @@ def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets
 
 
 def _worth_polishing(limits: Limits, kept: Sequence[Candidate], budgets: int) -> Iterator[tuple[Candidate, int | None]]:
-    """Yield pairs of a candidate and the limit to polish it for, most promising first; None means the lowest peak."""
+    """Yield (candidate, limit within which to polish it), most promising first; None requests the lowest peak."""
     if budgets and kept:
         yield from _along_the_curve(limits.base, kept, budgets)
     elif limits.minimizes_peak:
@@ -58,10 +58,11 @@ def _worth_polishing(limits: Limits, kept: Sequence[Candidate], budgets: int) ->
 
 
 def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[tuple[Candidate, int | None]]:
-    """Yield pairs of a candidate and the budget to polish it for, for a whole frontier.
+    """Yield (candidate, limit within which to polish it) for a whole frontier of `n` budgets.
 
-    First the best candidate for each budget, then candidates with their own peaks as budgets, then further candidates
-    for each budget. No budget is below the peak of its candidate, since the run for the lowest peak has tried that.
+    The best candidate for each budget comes first, then candidates with their own peaks as limits, then further
+    candidates for each budget. No limit is below the peak of its candidate, since lower peaks are the task of the run
+    for the lowest peak.
     """
     budgets = [base * i // n for i in range(n, 0, -1)]
     within = [[each for each in kept if each.figures[0] <= budget] for budget in budgets]
@@ -107,7 +108,7 @@ class Outcome:
     """The candidates of one solver, and how the solver ended.
 
     Candidates of different runs are stored separately, so that the best candidates of each run are polished, even if
-    another run has better ones. `share` is the time in seconds that the last run was allowed, 0 without a time limit.
+    another run has better ones. `share` is the time limit of the last run in seconds, 0 without a time limit.
     """
 
     runs: dict[int, list[Candidate]] = field(default_factory=dict)
@@ -146,12 +147,12 @@ class Outcome:
 
 
 class SolverRun:
-    """A run of solvers within limits; an interrupt or the deadline ends it, and candidates found by then are kept.
+    """A run of solvers within limits. After an interrupt or the deadline, it keeps the candidates found by then.
 
     The run ends at the first candidate that a solver proves optimal, or whose compute is at most `bound` plus the slack
     of the task. Without a bound all solvers run. For a whole frontier, `budgets` is the number of budgets, evenly
-    spaced up to the peak without rematerialization. For each of them candidates are polished, and solvers that take a
-    single limit run.
+    spaced up to the peak without rematerialization. For each of these budgets, candidates are polished, and solvers
+    that take a single limit are run.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class SolverRun:
             task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=limits.constraints
         )
         self.outcomes: dict[str, Outcome] = {}
-        self._stop = Stop.DONE  # without those of solvers
+        self._stop = Stop.DONE  # excludes the ends of solvers
         # The candidate with the lowest peak, if even that exceeds the limit.
         self.least: Candidate | None = None
         self.running = ""  # the current solver
@@ -190,7 +191,7 @@ class SolverRun:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """The reason why a solver yielded no candidates, or not all, for each such solver."""
+        """For each solver that yielded no candidates, or not all of its candidates, the reason."""
         return {name: result.reason for name, result in self.outcomes.items() if result.reason}
 
     @property
@@ -223,7 +224,7 @@ class SolverRun:
         return waits.index(True) if True in waits else len(ordered)
 
     def _run_each(self, ordered: Sequence[Solver], places: range, options: Mapping[str, Any]) -> None:
-        """Run the solvers with these indices, until the best candidate is good enough."""
+        """Run the solvers whose indices are in `places`, until the best candidate is good enough."""
         serving = [solver.name for solver in ordered if not solver.needs(self.limits.graph)]
         work = [max(solver.price, tuning.MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
@@ -248,7 +249,7 @@ class SolverRun:
         return limit < limits.base or limits.graph.mark is not None or limits.constraints is not None
 
     def rerun(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Rerun solvers that reached their deadline, if they now get at least `LONGER` times their first time."""
+        """Rerun solvers that hit their deadline if the new time limit is at least `LONGER` times the first one."""
         if self.stop is Stop.INTERRUPTED:
             return
         with until_stopped() as ending:
@@ -263,7 +264,7 @@ class SolverRun:
         self.note(ending.stop)
 
     def take_lowest(self, lowest: "SolverRun") -> None:
-        """Add the candidates of the run for the lowest peak; set `least` if even the best of them exceeds the limit."""
+        """Add the candidates of the run for the lowest peak; if the best of them exceeds the limit, it is `least`."""
         limit, best = self.limits.limit, self.take(lowest)
         if self.stop is not Stop.INTERRUPTED and limit is not None and best is not None:
             self.least = best if best.figures[0] > limit and not lowest.late else None
@@ -276,7 +277,7 @@ class SolverRun:
             for candidate in result.candidates:
                 # Bounds are valid only for the limit of the other run.
                 candidate = replace(candidate, bound=None, scope=None)
-                # `keep` would later reject an equal candidate that a solver proves optimal.
+                # `keep` is not used, since it would then reject an equal candidate that a solver later proves optimal.
                 own.polished.append(candidate)
                 self._note(candidate)
         self.note(other._stop)
@@ -319,7 +320,7 @@ class SolverRun:
         return dict(sorted(fitting, key=lambda entry: (rank(entry[1]), entry[0])))
 
     def guard(self) -> None:
-        """Add the baseline as a candidate, unless a mark forbids it."""
+        """Add the baseline as a candidate, unless a mark (a node to be recomputed) forbids it."""
         graph = self.limits.graph
         with until_stopped() as ending, suppress(ScheduleError):
             run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
@@ -331,7 +332,7 @@ class SolverRun:
 
     @property
     def dropped(self) -> list[Candidate]:
-        """The best candidate that violates a constraint, for each solver with such candidates."""
+        """For each solver with candidates that violate a constraint, the best of these candidates."""
         return [result.dropped for result in self.outcomes.values() if result.dropped is not None]
 
     def note(self, stop: Stop) -> None:
@@ -359,10 +360,11 @@ class SolverRun:
         return replace(own, out_of_memory=tuple(self.out_of_memory))
 
     def best(self) -> Candidate | None:
-        """Return the candidate that ranks first, and of equal candidates the one with the largest bound.
+        """Return the candidate that ranks first; None without candidates.
 
-        Return None if there are no candidates. The candidate gets the largest peak bound that any solver proved, unless
-        it has its own bound on compute, which is valid only for a certain peak.
+        Among equal candidates, the one with the largest bound on compute is returned. It gets the largest bound on the
+        peak that any solver proved. A candidate with its own bound on compute keeps its own bound on the peak, because
+        its compute bound was proved only together with that one.
         """
         best = min(self.candidates, key=lambda each: (*self.limits.rank(each), -(each.bound or 0)), default=None)
         if best is None or best.bound is not None or self.peak_bound <= (best.peak_bound or 0):
@@ -404,7 +406,7 @@ class SolverRun:
         self.running = ""
 
     def _consume(self, solver: Solver, options: Mapping[str, Any], result: Outcome, clock: Clock) -> None:
-        """Run a solver within its limit; for the lowest peak, again at its peak if it proves the limit too low."""
+        """Run a solver within its limit. For the lowest peak, if it proves this too low, rerun it at its own peak."""
         limits, task = self.limits, replace(self.task, candidates=tuple(self.candidates))
 
         def consume(limit: int | None) -> None:
@@ -478,7 +480,7 @@ class SolverRun:
                 return Stop.PROVEN
             if not clock.has_stages:
                 clock.progress(result.simulated)
-            # A solver that simulated its candidates itself is nearly done: do not stop it here.
+            # A solver that simulates its candidates itself is nearly done when it yields them: do not stop it here.
             if not evaluated or clock.overdue > tuning.GRACE:
                 clock.check()
         if against_mark is not None and not result.simulated:
@@ -495,7 +497,7 @@ class SolverRun:
         self._thin(run)
 
     def _allowed(self, candidate: Candidate, result: Outcome) -> bool:
-        """Return True if a candidate satisfies the constraints; store the best that does not in `result.dropped`."""
+        """Return True if a candidate satisfies the constraints; store the best violating one in `result.dropped`."""
         limits, dropped = self.limits, result.dropped
         if limits.constraints is None or limits.constraints.violation(candidate.simulated) is None:
             return True
@@ -504,7 +506,7 @@ class SolverRun:
         return False
 
     def _note(self, candidate: Candidate) -> None:
-        """Update the best candidate, whether it is proven, and the bound on the peak."""
+        """Update `_best`, `_proven` and `peak_bound` with a new candidate."""
         rank = self.limits.rank
         self.peak_bound = max(self.peak_bound, candidate.peak_bound or 0)
         if self._best is None or rank(candidate) < rank(self._best):
@@ -516,7 +518,7 @@ class SolverRun:
             self._proven |= lowest and self.limits.own_bound(candidate) == candidate.figures[1]
 
     def _thin(self, run: list[Candidate]) -> None:
-        """Remove every second candidate if a run under a limit has too many; the best always stays."""
+        """Remove every second candidate if there are too many and a limit is set; the best one always stays."""
         if self.limit is not None and len(run) > tuning.MAX_KEPT:
             best = run.index(min(run, key=self.limits.rank))
             run[:] = run[best % 2 :: 2]
@@ -551,10 +553,10 @@ def run_unlimited(
     whole: SolverRun | None = None,
     bound: int | None = None,
 ) -> SolverRun:
-    """Run the solvers of a request for the budget "least"; `whole` is that run if it was done before.
+    """Run the solvers of a request for the budget "least"; `whole` is such a run if one was made before.
 
-    If a peak is `sought`, the searches run first, without the other solvers, and the run ends if they reach that peak.
-    With effort "fast" the searches do not run first, since they are short and need the schedules of other solvers.
+    With a peak `sought`, the solvers that search run first, without the others, and the run ends if they reach that
+    peak. With effort "fast" they do not run first: they are short then, and need the schedules of other solvers.
     """
     least, searches, first = limits.lowest, [each for each in request.solvers if each.searches], None
     if sought is not None and searches and request.task.effort != FAST:
@@ -569,7 +571,7 @@ def run_unlimited(
         return whole
     run = SolverRun(least, clock, request.task, polish=request.polish, bound=bound)
     if first is not None and clock.deadline is not None:
-        run.take(first)  # the rest may be cut short
+        run.take(first)  # later solvers may be interrupted
     run.run(request.solvers, request.options)
     if not request.raw:
         run.guard()

@@ -1,25 +1,26 @@
 """Tuning constants of searches; the comment at each says what it trades. Those of `effort` are in effort.py."""
 
 # ---- shares of time and progress
-# Share of the time for a bound before the search. Higher: searches that end at the bound end earlier; for the others
-# less time remains.
+# Fraction of the time limit spent on computing a bound before the search. Higher: a stronger bound lets more searches
+# end early; the other searches have less time.
 BOUND_SHARE = 0.25
-# If the first solvers find no plan within the limit, the lowest peak is searched. LOWEST_SHARE: its share of the time.
-# PROGRESS_LOWEST: its share of the remaining progress. Higher: more limits are met, but by worse plans.
+# If the first solvers find no plan within the limit, a search for the lowest peak follows. LOWEST_SHARE: share of the
+# time for that search. PROGRESS_LOWEST: its share of the remaining progress. Higher: more limits are met, but by worse
+# plans.
 LOWEST_SHARE, PROGRESS_LOWEST = 0.5, 0.4
 # Share of the progress for the search: SEARCHING without an allocator, SEARCHING_FIRST with one. Higher: less progress
-# is left for the bound and the addresses.
+# is left for computing the bound and the addresses.
 SEARCHING, SEARCHING_FIRST = 0.9, 0.6
 # SOLVING and PROGRESS_SOLVING: shares of time and progress for solving. Polishing gets the rest, but usually ends
 # early. Higher: fewer schedules are polished.
 SOLVING, PROGRESS_SOLVING = 0.75, 0.9
-# Share of time and progress that the first searches get in the run for the lowest peak. Higher: better starts for the
-# other solvers, less time for them.
+# In the run for the lowest peak, the solvers that search may run before all others. This is their share of time and
+# progress. Higher: better schedules for the other solvers to start from, less time for these.
 FIRST_SHARE = 0.1
-# Share of the time for finding the minimum of bytes; the rest is for reducing compute within these bytes. Higher: fewer
-# bytes, more compute.
+# For the budget "least", share of the time for minimizing bytes; the rest is for reducing compute within these bytes.
+# Higher: fewer bytes, more compute.
 FEWEST_BYTES_SHARE = 0.5
-# No second search for the lowest peak follows if the limit is below this share of the lowest peak found. Higher: fewer
+# If the limit is below this share of the lowest peak found, no second search for the lowest peak follows. Higher: fewer
 # second searches.
 NEARLY = 0.9
 
@@ -30,13 +31,14 @@ GRACE, LONG_GRACE = 0.05, 1.0
 # Minimum seconds per solver while no candidate fits. Higher: short time limits give plans more reliably, but fewer
 # solvers run.
 FIRST_SECONDS = 0.25
-# A solver that reached its deadline is rerun if it then gets at least this many times its first time. Higher: fewer but
-# longer reruns.
+# A solver that hit its deadline is rerun if the new time limit is at least this many times the first one. Higher: fewer
+# but longer reruns.
 LONGER = 2.0
-# The progress is divided among the solvers in proportion to their prices, each at least this price. Higher: quick
+# Minimum price of a solver when the progress is divided among the solvers in proportion to their prices. Higher: quick
 # solvers get more of the progress.
 MIN_PRICE = 0.03
-# Maximum number of candidates stored per solver under a limit. Higher: more starts for searches, more memory.
+# Maximum number of candidates stored per solver if there is a limit. Higher: searches have more schedules to start
+# from, more memory.
 MAX_KEPT = 64
 # MAX_OTHERS: maximum number of candidates polished in addition to the best. MAX_POLISHED_STEPS: maximum total length of
 # the schedules polished for one solver. Higher: better plans, more time.
@@ -54,24 +56,25 @@ MAX_SEARCHES, MAX_FITTING = 6, 2
 MAX_PLANS = 200
 
 # ---- with copies
-# Maximum number of runs of a node, unless a start has more. Higher: lower peaks, more memory.
+# Maximum number of runs of a node, unless the user's start schedule has more. Higher: lower peaks, more memory.
 MAX_RUNS = 30
-# ALONE_PART: share of the time for the plan without copies. BOUND_PART: share of the rest for the first bound. Higher:
-# better starts and stronger proofs respectively, less time for copies.
+# ALONE_PART: share of the time for the plan without copies. Higher: a better start. BOUND_PART: share of the rest for
+# the first bound. Higher: stronger proofs. Both leave less time for the search with copies.
 ALONE_PART, BOUND_PART = 0.5, 0.3
 # Share of the progress for finding a schedule that fits. Higher: less progress is left for improving it.
 LOWEST_PART = 0.5
-# Maximum work per node, as a multiple of that without copies; it matters only on small graphs. Higher: faster plans for
-# them, more time.
+# The maximum work per node of a search with copies, divided by that of a search without copies. It matters only on
+# small graphs. Higher: faster plans for them, more time.
 WORK_OF_NODE = 8
-# A search over a slower link provides one more start. SLOWER: factor on its rates. SLOWER_PART: its share of the work.
-# Higher: a link closer to the actual one, and less work for the actual one, respectively.
+# A search over a slower link provides one more start schedule. SLOWER: factor on the rates of the link. Higher: closer
+# to the actual link. SLOWER_PART: share of the work for this search. Higher: less work for the actual link.
 SLOWER, SLOWER_PART = 0.8, 0.25
-# Factor on the work of effort "fast" if nothing fits without copies; the usual work would give slow plans. Higher:
+# Factor on the work of effort "fast" if no plan fits without copies; without the factor, plans would be slow. Higher:
 # faster plans, more search time.
 UNMET_FACTOR = 2
-# A search for a schedule that fits ends after this share of its work if it has improved nothing by then. Higher: lower
-# peaks, more time.
+# The search for a schedule that fits ends after this share of its work if it has found no improvement by then. Higher:
+# lower peaks, more time.
 FIRST_PART = 0.25
-# Number of limits tried when the lowest peak within an overhead is bisected. Higher: lower peaks, less work per limit.
+# Number of limits tried in the bisection for the lowest peak within a limit on overhead. Higher: lower peaks, less work
+# per limit.
 LIMITS_TRIED = 7

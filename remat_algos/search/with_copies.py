@@ -36,16 +36,16 @@ COPIES = "copies"
 def plan_with_copies(request: Request, clock: Clock) -> Plan:
     """Return the fastest plan found over a link.
 
-    The search starts from a plan without copies, and its result is never slower. That plan is found with effort "fast";
-    if its lower bound is below the time of the plan with copies, the search without copies is repeated with the effort
-    of the request. If the peak is minimized, the result is the fastest plan at the lowest peak. After an interrupt it
-    is the best plan found.
+    The search starts from a plan without copies, so its result is never slower than that plan. The plan without copies
+    is found with effort "fast". If its lower bound is below the time of the plan with copies, the search without copies
+    is repeated with the effort of the request. If the peak is minimized, the result is the fastest plan at the lowest
+    peak. After an interrupt, the result is the best plan found by then.
     """
     limits = request.limits()
     if not (limits.minimizes_peak and limits.overhead_limit is not None):
         return _CopySearch(request, clock).plan()
-    # Bisect for the lowest peak with an overhead within the limit. The range is from the lower bound to the peak of one
-    # pass.
+    # Bisect for the lowest peak for which some plan meets the limit on overhead. The range is from the lower bound to
+    # the peak of one pass.
     low, high = lowest_order_with_copies(request.graph)[0], limits.base
     best: Plan | None = None
     limit, starts = high, request.start
@@ -89,7 +89,7 @@ def usable_starts(request: Request, host: int | None) -> list[Simulation]:
 
 
 class _CopySearch:
-    """The search over a link, at planned rates and in whole ticks: first for a schedule that fits, then the fastest."""
+    """The search over a link at planned rates, in whole ticks: first any schedule that fits, then the fastest one."""
 
     def __init__(self, request: Request, clock: Clock) -> None:
         assert request.link is not None
@@ -152,7 +152,7 @@ class _CopySearch:
         return self.stop is not Stop.INTERRUPTED
 
     def _starts(self, lowest: int, order: Int64, limit: int) -> list[tuple[Simulation, str]]:
-        """Return schedules that evict values, and the user's starts; BudgetError if no schedule can fit the limit."""
+        """Return start schedules: some with evicted values, and the user's own; BudgetError if none can fit."""
         graph, leaving, starts = self.request.graph, self.may_leave, list[tuple[Simulation, str]]()
         if graph.mark is None or not (graph.mark == RECOMPUTE).any():
             one_pass, strictest = baseline(graph), strictest_limit(self.request.constraints, limit)
@@ -166,7 +166,7 @@ class _CopySearch:
         return starts + [(each, "start") for each in usable_starts(self.request, self.link.host)]
 
     def _started_alone(self, starts: list[tuple[Simulation, str]], limit: int) -> list[tuple[Simulation, str]]:
-        """Add the plan without copies to the starts, or the one with the lowest peak if none fits."""
+        """Add the plan without copies to the starts; if none fits the limit, add the plan with the lowest peak."""
         known = self._search_alone(self.limits.budget) or (None if self.failure is None else self.failure.plan)
         if known is None:
             if self.failure is not None and not starts:
@@ -180,7 +180,7 @@ class _CopySearch:
         return starts
 
     def _search_alone(self, budget: Budget, effort: str = FAST) -> Plan | None:
-        """Search for a plan without copies, unless interrupted; if there is none, set `failure` and return None."""
+        """Return the best plan without copies; None after an interrupt, or if none exists, which sets `failure`."""
         if not self._goes_on:
             return None
         request, clock = self.request, self.clock.share(tuning.ALONE_PART, tuning.ALONE_PART)
@@ -211,7 +211,7 @@ class _CopySearch:
         return of_compute is None or self.ticks * of_compute.amount < time
 
     def _bound(self, best: LowerBound, limit: int, clock: Clock, *, last: bool = False) -> LowerBound:
-        """Return `best`, or a larger lower bound on the time of plans with copies, in ticks."""
+        """Return a lower bound on the time of plans with copies, in ticks: `best`, or a larger one if one is found."""
         graph, effort = self.graph, self.request.task.effort
         with until_stopped() as ending:
             times = self.planned.times(graph, down=True)
@@ -245,7 +245,7 @@ class _CopySearch:
         )
 
     def _annealer(self, rate: float = 1.0, leaving: Bool | None = None) -> Annealer:
-        """Return an annealer over the link at a share `rate` of its rates; it stores only the values in `leaving`."""
+        """Return an annealer for the link, with rates multiplied by `rate`; it stores only values in `leaving`."""
         return Annealer(
             self.graph,
             self.clock,
@@ -317,7 +317,8 @@ class _CopySearch:
                 ):
                     best, over = min(best, result, key=rank), result if self.over_host(result) else over
             if over is not None:
-                # Some schedule exceeded the host. Search again, and store only values that fit on the host together.
+                # A schedule exceeded the host memory. Search again, and store only values that fit on the host
+                # together.
                 annealer = self._annealer(leaving=self._on_host(over.simulation))
                 for result in annealer.rounds([best], limit, self.work, count=count, goal=goal):
                     best = min(best, result, key=rank)
@@ -329,7 +330,7 @@ class _CopySearch:
         return self.fits(annealed, limit) and annealed.figures[1] <= goal
 
     def _slower(self, starts: Sequence[Annealed], limit: int, goal: int) -> Annealed:
-        """Search briefly over a slower link; return the best schedule, with its time over the actual link."""
+        """Search briefly over a slower link; return the best schedule, timed over the actual link."""
         annealer, best = self._annealer(tuning.SLOWER), starts[0]
         started = [annealer.annealed(each.simulation.schedule, limit, each.start) for each in starts]
         work, count = int(tuning.SLOWER_PART * self.work), self.effort.first_searches
@@ -347,7 +348,7 @@ class _CopySearch:
         return leaving
 
     def _shortage(self, limit: int, lowest: Simulation) -> BudgetError:
-        """Return the error if no plan with copies meets the limit; it has the reasons of the search without copies."""
+        """Return the error for an unmet limit; it includes the reasons of the search without copies."""
         graph, rules = self.request.graph, self.request.constraints
         lowest = simulate(graph, lowest.schedule)
         bound, nodes = least_peak_bound(graph, copies=True)
@@ -370,7 +371,8 @@ class _CopySearch:
             message.add(LATE)
         message.add("; no schedule goes below {lower_bound!b}")
         if nodes:
-            # A value whose node runs only once can be loaded again, so such nodes force no bytes.
+            # With copies, a value whose node may run only once can be stored and loaded instead. So such nodes force no
+            # bytes.
             recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))
             add_forcing_nodes(message, recomputable, nodes)
         message.add_marks(graph)
@@ -389,7 +391,7 @@ class _CopySearch:
 
 
 def _too_slow(plan: Plan, allowed: int) -> BudgetError:
-    """Return the error for a fastest plan that takes more time than the budget allows."""
+    """Return the error if even the fastest plan takes more time than the budget allows."""
     labels, bound = plan.graph.labels, least_peak_bound(plan.graph, copies=True)
     return BudgetError(
         "overhead {allowed!w} in time is too low: the lowest reached within {limit!B} is {overhead!w}",

@@ -13,7 +13,7 @@ from remat_algos.search.solver_run import SolverRun
 
 
 def without_copies(request: Request, clock: Clock, whole: SolverRun | None = None) -> Plan:
-    """Return the best plan without copies; `whole` is the run for the budget "least" if it was done before."""
+    """Return the best plan without copies; `whole` is a run for the budget "least" if one was made before."""
     if request.least:
         return least(request, clock)
     pool = Pool(request, clock, whole)
@@ -29,18 +29,19 @@ def without_copies(request: Request, clock: Clock, whole: SolverRun | None = Non
         plan = least(replace(request, budget=Budget()), clock, lowest, run)
         if plan.reservation.memory > limit:
             raise
-        # A bound for fewer bytes is not valid for the limit, since plans may compute less within the limit.
+        # A bound that was proved for fewer bytes is not valid for the limit, since plans within the limit may compute
+        # less.
         bound = plan.bound_or_search if plan.reservation.memory == limit else pool.bounds.best
         plan = replace(plan, budget=request.budget, limit=limit, bound_or_search=bound)
     return plan
 
 
 def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: SolverRun | None = None) -> Plan:
-    """Return the plan with the minimum of bytes found, and with the minimum compute found within these bytes.
+    """Return the plan with the fewest bytes found and, within these bytes, the least compute found.
 
-    A first search for the lowest peak takes half of the time, unless the caller passes its plan and run. A second
-    search has the bytes of that plan as its budget. It is repeated while its plan has even fewer bytes. So `solve` with
-    exactly these bytes as the budget finds no cheaper plan, unless the time runs out.
+    A first search for the lowest peak takes half of the time, unless the caller passes its plan and run. The budget of
+    a second search is the bytes of that plan. The second search is repeated while its plan has even fewer bytes. So
+    `solve` with exactly these bytes as the budget finds no cheaper plan, unless the time runs out.
     """
     pool: Pool | None = None
     if lowest is None:

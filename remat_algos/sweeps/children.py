@@ -51,7 +51,7 @@ class Died(Exception):
 
 
 class NotStarted(Exception):
-    """The process cannot start now: too many processes, no memory or disk space, or a start that takes too long."""
+    """The process cannot start now: there are too many processes, memory or disk is full, or starting is slow."""
 
 
 class Child:
@@ -157,7 +157,7 @@ class Child:
         return 0
 
     def _reason(self) -> str:
-        """Kill the process, and return its exit code or signal with the last line of its error output."""
+        """Kill the process; return its exit code or signal, and the last line of its error output."""
         self.stop()
         code = self.process.wait()
         self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - 4000))

@@ -1,4 +1,4 @@
-"""`sweep`: solve many jobs on any executor; the results in a folder survive failures of jobs and executors."""
+"""`sweep`: solve many jobs on any executor, with results in a folder that survive failures of jobs and executors."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def sweep(
     processes : int, optional
         Number of processes of the default executor.
     timeout : float, optional
-        Seconds after which a job is killed. In contrast, at the `"time_limit"` of a job its solvers return their best
-        plan so that the job succeeds.
+        Seconds after which a try of a job is killed. This differs from the option `"time_limit"` of a job, at which its
+        solvers return their best plan, so that the job succeeds.
     memory : int, optional
         Bytes above which the process of a job is killed. Linux only.
     part : (int, int)
-        (i, n): solve only the i-th of n parts of the jobs, counted from 1, as in a batch system. Parts are about
-        equal shares of the jobs, sorted by name.
+        (i, n): solve only part i of n, counted from 1, as in a job array of a batch system. The jobs are sorted by name
+        and split into parts of about equal size.
     retry_failed : bool
         Solve failed jobs again instead of keeping their results.
     modules : sequence of str
@@ -197,7 +197,7 @@ def _left(
 
 @contextlib.contextmanager
 def _errors_of(placed: PlacedJob) -> Iterator[None]:
-    """Put the place and the description of a job before its errors."""
+    """Begin the messages of a job's errors with the place and the description of the job."""
     place, job = placed
     try:
         yield
@@ -343,7 +343,7 @@ class _Drive:
             self._keep(name, figures, plan)
 
     def _lose(self, name: str, reason: str) -> None:
-        """Retry a job that was lost with its worker, up to `tuning.LOST` times."""
+        """Submit a job again that was lost with its worker, up to `tuning.LOST` times."""
         self.tries[name] -= 1
         self.lost[name] += 1
         self.graphs.pop(self.records[name]["graph"], None)  # the copy may be lost too
@@ -366,7 +366,7 @@ class _Drive:
             )
 
     def _anew(self, make: ExecutorFactory) -> None:
-        """Replace a broken executor, and submit the jobs that were lost with it again."""
+        """Replace a broken executor; submit the jobs that were lost with it to the new one."""
         self.broken += 1
         if self.broken > tuning.LOST:
             raise SweepError("{broken} executors failed in a row; fix the code that creates them", broken=self.broken)

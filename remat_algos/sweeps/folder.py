@@ -4,7 +4,7 @@ sweep.json               the format
 graphs/ID.npz            graphs, by a hash of their bytes
 sources.json             ids of graphs by file or model, so that a finished sweep need not read its graphs again
 results/ab/ab....json    one result: a line with its figures, and a line with its plan
-drivers/2-of-8.json      the driver for the second of eight parts of the jobs, locked while the driver runs
+drivers/2-of-8.json      the driver of the second of eight parts of the jobs; the file is locked while it runs
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OWN = ("sweep.json", "graphs", "sources.json", "results", "drivers")
 
 
 class SweepFolder:
-    """The folder of a sweep; with `create`, a missing one is created. SweepError if it contains other files."""
+    """The folder of a sweep. With `create`, it is created if missing. SweepError if it contains unrelated files."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
@@ -107,7 +107,7 @@ class SweepFolder:
         return self.path / "graphs" / f"{name}.npz"
 
     def sources(self) -> dict[str, str]:
-        """Return the ids of graphs by source, except for graphs whose file is missing."""
+        """Return a mapping from the source of each graph to its id, without graphs whose file is missing."""
         try:
             known = json_of((self.path / "sources.json").read_bytes())
         except (OSError, ValueError):
@@ -137,7 +137,7 @@ class SweepFolder:
             return None
 
     def figures(self) -> Iterator[dict[str, Any] | None]:
-        """Yield the figures of each result; None for a file that is damaged, or whose name is that of another job."""
+        """Yield the figures of each result; None for a file that is damaged or has the name of another job."""
         for part, entry in self._files():
             job = entry.name.removesuffix(".json")
             if not entry.is_file():  # folder, pipe or broken link

@@ -1,4 +1,4 @@
-"""Jobs of a sweep: their fields, and how lists and files describe them."""
+"""Jobs of a sweep: the fields of a job, and the lists and files that describe jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from remat_algos.wording import did_you_mean, shortened_path
 
 VERSION = version("remat_algos")
 LISTED = ("graph", "budget", "overhead", "device", "solver", "effort", "seed")
-"""Options that may be lists; a row with lists describes one job per combination."""
+"""Options that may be lists; a row with lists describes one job per combination of their entries."""
 GraphSource = str | ComputationGraph
 PlacedJob = tuple[str, "SweepJob"]
 KEYS = (*LISTED, "gradients", "nodes")
@@ -56,7 +56,7 @@ class SweepJob:
     solver, effort : str
     seed : int
     gradients : bool or mapping
-        Whether to differentiate a graph without a backward part, or options of `differentiate`.
+        True to differentiate a graph without a backward part, or a mapping with options of `differentiate`.
     nodes : str, optional
         For a list of edges, the table with sizes and costs of the nodes.
     options : mapping
@@ -167,7 +167,7 @@ def job_graph(job: SweepJob) -> ComputationGraph:
 
 
 def graph_source(job: SweepJob) -> str | None:
-    """Return a key of a job's graph that contains the state of its files; None if the job has the graph itself."""
+    """Return a key for a job's graph, which includes the state of its files; None if the job contains the graph."""
     if not isinstance(job.graph, str):
         return None
     try:
@@ -208,7 +208,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
 
 
 def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
-    """Return the request of a job as JSON; `graph` is the id of its graph. The name of the job is a hash of it."""
+    """Return the request of a job as JSON, of which the job's name is a hash; `graph` is the id of its graph."""
     return {
         "graph": graph,
         "version": VERSION,

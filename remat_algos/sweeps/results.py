@@ -45,7 +45,7 @@ RECORD_KEYS = (
     ),
     *("seconds", "cpu_seconds", "memory", "tries", "host", "version", "numpy", "scipy", "python", "machine"),
 )
-"""Columns of the table: those of the request, of the result, and its time and memory."""
+"""Columns of the table: the request, its result, and the time and memory that the job took."""
 TABLES = (".csv", ".parquet")
 _NUMBER = re.compile(r"\d{1,29}")
 REASONS = 5  # maximum number printed
@@ -212,7 +212,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
 def results_of(
     store: SweepFolder, stop: Stop = Stop.DONE, jobs: Sequence[tuple[str, str]] | None = None, total: int = 0
 ) -> SweepResults:
-    """Return the results of `jobs`, pairs (name, name of the graph), in their order; without `jobs`, all sorted."""
+    """Return the results of `jobs`, pairs (name, graph name), in that order; without `jobs`, all results, sorted."""
     if jobs is None:
         rows, damaged = list[dict[str, Any]](), 0
         for figures in store.figures():
@@ -283,7 +283,7 @@ def _place(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _problem(row: dict[str, Any]) -> str:
-    """Return a key for the problem that a job solves; jobs with equal keys are compared."""
+    """Return a key for the problem that a job solves; results are compared only among jobs with equal keys."""
     budgets = ["".join(str(row[name]).split()).lower() for name in ("budget", "overhead_budget", "device")]
     return json.dumps([row["graph_id"], *budgets, row["options"], row.get("version")])
 

@@ -32,7 +32,7 @@ from remat_algos.search.solve import solve
 from remat_algos.wording import shortened
 
 PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "refused", "failed")
-"""Outcomes: a plan; no plan within the budget; a graph that the solver cannot serve; a failure in every try."""
+"""Outcomes, in this order: a plan; no plan within the budget; an unsuitable graph; a failure in every try."""
 _HEAD = 8
 
 
@@ -50,7 +50,7 @@ def receive(stream: IO[bytes]) -> bytes | None:
 
 
 def serve(modules: list[str]) -> None:
-    """Solve jobs until the driver closes the input; then the process ends at once, even during a job."""
+    """Solve jobs until the driver closes the input. The process then ends at once, even during a job."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # solvers may print
     for number in (signal.SIGINT, signal.SIGTERM):  # only the driver ends this
@@ -75,7 +75,7 @@ def _read(inbox: queue.SimpleQueue[bytes]) -> None:
 
 
 def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Solve a job, given as a `job_record` with the "file" of its graph; return figures and the JSON of the plan."""
+    """Solve the job in a `job_record` with the "file" of its graph; return its figures and the JSON of its plan."""
     begun, processor = time.monotonic(), time.process_time()
     _reset_memory()
     plan, size = "", {}

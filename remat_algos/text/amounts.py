@@ -10,7 +10,7 @@ from remat_algos.errors import ArgumentError, GraphError, warn
 from remat_algos.wording import LETTERS, ROUNDS_UP, three_digits
 
 DIGITS = 9
-"""Number of decimal digits to which the smallest cost is kept if costs are rounded."""
+"""Number of decimal digits that the smallest cost keeps if costs are rounded."""
 LARGEST_SCALED = 2**51
 """Upper limit for sums of scaled and rounded costs; sums that include gradients then stay below 2**53."""
 LARGEST_SUM = 2**53
@@ -24,7 +24,7 @@ _ENDLESS = re.compile(r"\s*[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{8,}\s*")  # exponents t
 
 
 def decimal(text: str) -> int | Decimal:
-    """Return the number in a text, clamped to `ABSURD`; ValueError if the text is not a number."""
+    """Return the number in a string, clamped to `ABSURD`; ValueError if the string is not a number."""
     try:
         number = Decimal(text)
     except DecimalException as error:
@@ -49,9 +49,10 @@ def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
 def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int], int]:
     """Return the costs multiplied by a power of ten, as integers, and that power; -1 (unknown) stays -1.
 
-    The power is the smallest that makes all costs whole. If their sum would then reach 2**53, the smallest power is
-    used that rounds every nonzero cost by less than 1e-9 of itself. If the sum would still reach 2**51, the largest
-    power with a smaller sum is used, with a warning. Raise GraphError if the smallest cost would then be below 1.
+    The power is the smallest that makes all costs whole. If their sum would then reach 2**53, costs are rounded, and
+    the power is the smallest for which every nonzero cost changes by less than 1e-9 of itself. If the sum would still
+    reach 2**51, the power is the largest with a smaller sum, and a warning follows. Raise GraphError if the smallest
+    cost would then be below 1.
     """
     places = max([0, *(-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a)])
     costs = [Decimal(a) for a in amounts if a > 0]
@@ -157,7 +158,7 @@ Reading = Callable[[Any], int | Decimal]
 
 
 def size_of(entry: Any) -> int | Decimal:
-    """Return a size in bytes from a number or from text with or without a unit; ValueError if it is not a size."""
+    """Return a size in bytes from a number or from a string with or without a unit; ValueError if it is not a size."""
     number = _number(entry)
     if number is not None:
         return number
@@ -167,7 +168,7 @@ def size_of(entry: Any) -> int | Decimal:
 
 
 def cost_of(entry: Any) -> int | Decimal:
-    """Return a cost from a number or from text; ValueError if the entry is not a cost."""
+    """Return a cost from a number or from a string; ValueError if the entry is not a cost."""
     number = _number(entry)
     if number is not None:
         return number
@@ -177,7 +178,7 @@ def cost_of(entry: Any) -> int | Decimal:
 
 
 def _number(entry: Any) -> int | Decimal | None:
-    """Return an exact number, for a float the decimal that it prints as; None for True, False and other entries."""
+    """Return an exact number (for a float, the decimal that it prints as); None for bool and anything but numbers."""
     kind = type(entry)
     if kind is int:
         return entry
