@@ -131,8 +131,7 @@ def _sums(graph: ComputationGraph) -> Int64:
     """Return (new sum, previous sum) for each addition to a gradient that `differentiate` inserts.
 
     The first read of the addition is a gradient, its last read the previous sum. Exactly one of the two has the same
-    owner as the new sum: the previous sum if the gradient is that of a value, the other gradient if it is that of a
-    parameter.
+    owner as the new sum: the previous sum for the gradient of a value, the other gradient for that of a parameter.
     """
     owner = graph.forward_of
     if owner is None:

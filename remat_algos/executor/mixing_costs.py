@@ -91,7 +91,7 @@ def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
 
 
 def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
-    """Return float64[n, 5], the work of one run of each node: calls, and words written, read, wrapped and summed."""
+    """Return float64[n, 5], the work of a run of each node: calls, and words written, read, wrapped and summed."""
     found = np.zeros((graph.n_nodes, 5))
     resident = graph.resident
     for v in range(graph.n_nodes):

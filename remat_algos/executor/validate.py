@@ -123,8 +123,7 @@ class Validation(Result):
         """0 if every value was correct, otherwise the name of a node.
 
         A value is correct if it equals its first instance and its value in a run without an arena, and does not change
-        while it is read. The node is the first one that computed a wrong value, or that read or overwrote a value that
-        was lost.
+        while it is read. The node is the first one that computed a wrong value, or read or overwrote a lost value.
         """
         if self.stale is not None:
             return self._node(self.stale.step)

@@ -175,10 +175,7 @@ class _Options:
 
 
 class _BlockSearch:
-    """The search for the best option of each block; a choice is an array with one option per block.
-
-    `keeping` is the policy that keeps all blocks.
-    """
+    """The search for the best choice (one option per block); `keeping` is the policy that keeps all blocks."""
 
     def __init__(self, keeping: Policy, blocks: Blocks) -> None:
         graph, link = keeping.graph, keeping.link

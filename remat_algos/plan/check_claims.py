@@ -49,8 +49,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
 
     Raise ClaimError if a claim is false, or names no source from which it can be proven. With `strict`, each proof may
     take 30 s, and claims that are not proven in that time are refused. Otherwise an unproven bound on compute gets
-    `proven=False`. If the bound of an arena is unproven, the result contains the bound that was proven, or no
-    addresses.
+    `proven=False`. If an arena's bound is unproven, the result contains the proven bound, or no addresses.
     """
     graph = _same_graph(graph, record)
     simulation = _simulated(graph, record)
@@ -245,10 +244,7 @@ class _Proofs:
         return self._by_solver(prover, claim)
 
     def narrower(self) -> LowerBound | None:
-        """Return the claimed bound for a narrower class of schedules. In strict mode, prove it.
-
-        Raise ClaimError if the bound contradicts the plan.
-        """
+        """Return the claimed bound for a narrower class, proven in strict mode; ClaimError if the plan disproves it."""
         narrower, graph = self.record.get("details", {}).get("narrower_bound"), self.graph
         if narrower is None:
             return None

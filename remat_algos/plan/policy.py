@@ -148,10 +148,7 @@ class Policy(Result):
 
     @property
     def treatments(self) -> tuple[Treatment, ...]:
-        """The decision about each block, in the order in which blocks run, or about each tensor.
-
-        Tensors are included if they are kept, recomputed or offloaded.
-        """
+        """The decision about each block, in running order, or about each tensor kept, recomputed or offloaded."""
         return tuple(remembered(self._derived, "treatments", lambda: list(self._treatments())))
 
     def _treatments(self) -> Iterator[Treatment]:

@@ -64,9 +64,8 @@ class SearchReport:
 
     `tried` is the number of solvers, None if one was named. `overheads` is the overhead of each solver's best plan
     within the budget, the best first. `peaks` are the peaks of these plans, if the peak was minimized. `simulated` and
-    `skipped` count schedules of the plan's solver. If that is no_remat and only one other solver ran, they count
-    schedules of the other solver. `out_of_memory` names the solvers and other parts of the search that ran out of
-    memory.
+    `skipped` count schedules of the plan's solver. If that is no_remat and only one other solver ran, they count its
+    schedules. `out_of_memory` names the solvers and other parts of the search that ran out of memory.
     """
 
     tried: int | None = None

@@ -5,8 +5,7 @@
 ALL_SUBSETS, MAX_OPTIONS = 8, 200
 # Maximum number of members by which an option may differ from a set on the hull. Higher: better policies, more time.
 HULL_CHANGES = 3
-# All combinations of options are simulated if there are at most this many. Higher: more policies are optimal, more
-# time.
+# All combinations of options are simulated if at most this many exist. Higher: more optimal policies, more time.
 MAX_COMBINATIONS = 2**11
 # MAX_BLOCK_STATES: maximum number of states of the dynamic program after each block. HOST_PARTS: number of levels to
 # which bytes on the host are rounded. Higher: less rounding, more time.

@@ -135,8 +135,7 @@ class Request:
     def least(self) -> bool:
         """True if the request is to minimize bytes first, and then compute within these bytes."""
         budget = self.budget
-        # Without `raw`, a second search minimizes compute within the bytes of the first plan. A raw plan is the first
-        # plan.
+        # Without `raw`, a second search minimizes compute within the bytes of the first plan, which is the raw plan.
         lowest = budget.least or (budget.memory is None and budget.device is None)
         return lowest and budget.overhead is None and not self.raw
 

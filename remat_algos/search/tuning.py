@@ -1,12 +1,11 @@
 """Tuning constants of searches; the comment at each says what it trades. Those of `effort` are in effort.py."""
 
 # ---- shares of time and progress
-# Fraction of the time limit spent on computing a bound before the search. Higher: a stronger bound lets more searches
-# end early; the other searches have less time.
+# Fraction of the time limit spent on computing a bound before the search. Higher: more searches end early; the others
+# have less time.
 BOUND_SHARE = 0.25
-# If the first solvers find no plan within the limit, a search for the lowest peak follows. LOWEST_SHARE: share of the
-# time for that search. PROGRESS_LOWEST: its share of the remaining progress. Higher: more limits are met, but by worse
-# plans.
+# If the first solvers find no plan within the limit, a search for the lowest peak follows. LOWEST_SHARE: its share of
+# the time. PROGRESS_LOWEST: its share of the remaining progress. Higher: more limits are met, but by worse plans.
 LOWEST_SHARE, PROGRESS_LOWEST = 0.5, 0.4
 # Share of the progress for the search: SEARCHING without an allocator, SEARCHING_FIRST with one. Higher: less progress
 # is left for computing the bound and the addresses.
@@ -31,14 +30,13 @@ GRACE, LONG_GRACE = 0.05, 1.0
 # Minimum seconds per solver while no candidate fits. Higher: short time limits give plans more reliably, but fewer
 # solvers run.
 FIRST_SECONDS = 0.25
-# A solver that hit its deadline is rerun if the new time limit is at least this many times the first one. Higher: fewer
-# but longer reruns.
+# A solver that hit its deadline is rerun if its new time limit is this many times the first one or more. Higher: fewer,
+# longer reruns.
 LONGER = 2.0
 # Minimum price of a solver when the progress is divided among the solvers in proportion to their prices. Higher: quick
 # solvers get more of the progress.
 MIN_PRICE = 0.03
-# Maximum number of candidates stored per solver if there is a limit. Higher: searches have more schedules to start
-# from, more memory.
+# Maximum number of candidates stored per solver if there is a limit. Higher: more starts for searches, more memory.
 MAX_KEPT = 64
 # MAX_OTHERS: maximum number of candidates polished in addition to the best. MAX_POLISHED_STEPS: maximum total length of
 # the schedules polished for one solver. Higher: better plans, more time.
@@ -72,9 +70,9 @@ SLOWER, SLOWER_PART = 0.8, 0.25
 # Factor on the work of effort "fast" if no plan fits without copies; without the factor, plans would be slow. Higher:
 # faster plans, more search time.
 UNMET_FACTOR = 2
-# The search for a schedule that fits ends after this share of its work if it has found no improvement by then. Higher:
-# lower peaks, more time.
+# The search for a schedule that fits ends after this share of its work without an improvement. Higher: lower peaks,
+# more time.
 FIRST_PART = 0.25
-# Number of limits tried in the bisection for the lowest peak within a limit on overhead. Higher: lower peaks, less work
-# per limit.
+# Number of limits tried in a bisection for the lowest peak within an overhead. Higher: lower peaks, less work per
+# limit.
 LIMITS_TRIED = 7
