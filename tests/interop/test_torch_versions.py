@@ -131,7 +131,7 @@ compiled = pytest.mark.skipif(
     not release(OLDEST) <= release(torch.__version__) <= release(NEWEST),
     reason="the compiled backend does not take this version of PyTorch",
 )
-WINDOW = r"^capture, .* take PyTorch 2\.\d+ to 2\.\d+, and "
+WINDOW = r"^capture, .* need PyTorch 2\.\d+ to 2\.\d+, and "
 REMEDY = r": python -m pip install 'torch==2\.\d+\.\*', or use plan_checkpoints, which supports 2\.6 and newer"
 
 
