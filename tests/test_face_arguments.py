@@ -44,6 +44,18 @@ def test_an_argument_of_a_wrong_kind_is_a_sentence(name):
             assert fault is None, f"{parameter.name} is {kind}: {fault}"
 
 
+RANDOM = [name for name, (_, taken) in hostile.targets().items() if any(p.name == "seed" for p in taken)]
+RECORDS = ("SweepJob", "Exercise")
+ANY_INTEGER = ("execute", "validate", "SyntheticOperators")
+
+
+@pytest.mark.parametrize("name", [name for name in RANDOM if name not in (*RECORDS, *ANY_INTEGER)])
+def test_a_negative_seed_is_refused(name):
+    function, given = hostile.arguments(name)
+    with pytest.raises(ra.errors.ArgumentError, match="seed is -1; give a whole number, 0 or more"):
+        function(**given | {"seed": -1})
+
+
 def test_every_public_function_checks_the_kinds_of_its_arguments():
     for name, function in PUBLIC.items():
         if inspect.isfunction(function) and inspect.signature(function).parameters:

@@ -183,7 +183,7 @@ def test_the_key_is_the_sheet_and_the_answer_which_contains_the_result(topic):
 
 
 def test_an_unknown_topic_is_one_sentence_with_the_topics():
-    with pytest.raises(ra.GraphError) as error:
+    with pytest.raises(ra.errors.ArgumentError) as error:
         ra.teach.exercise("segment")
     assert str(error.value) == f"there is no topic 'segment'; topics are {', '.join(TOPICS)}"
     assert len(TOPICS) == 12

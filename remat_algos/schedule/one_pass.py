@@ -79,9 +79,10 @@ def lowest_pass(
     >>> lowest_pass(graph).names(graph)
     ['A', 'B', 'D', 'C', 'E']
     """
+    random = np.random.SeedSequence(as_seed(seed))
     if not search:
         return _beam_pass(graph, beam)
-    clock, random, best = Clock(time_limit, progress), np.random.SeedSequence(as_seed(seed)), None
+    clock, best = Clock(time_limit, progress), None
     with until_stopped():
         for lower in lower_passes(graph, clock, random, beam=beam, max_moves=max_moves):
             best = lower

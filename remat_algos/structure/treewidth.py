@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.context import SHORTEST, Clock, Progress, Stop, until_stopped
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, about
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
@@ -170,7 +170,8 @@ def width_bounds(
     if seeds < 0:
         raise about("seeds", ArgumentError("seeds is {seeds}; give 0 or more", seeds=seeds))
     rules = ("fill", *RATIOS, "degree")
-    by_chance = ((rules[i % len(rules)], seed + i) for i in range(seeds))
+    first = as_seed(seed)
+    by_chance = ((rules[i % len(rules)], first + i) for i in range(seeds))
     orders = [*((rule, None) for rule in RULES + RATIOS), *by_chance]
     clock = Clock(time_limit, progress)
     low = _quick_bound(graph, clock)

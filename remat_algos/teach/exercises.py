@@ -12,11 +12,11 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.closure import closure_cut, overhead_bound
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.cost.links import Link
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
@@ -94,8 +94,8 @@ def exercise(topic: str, seed: int = 0) -> Exercise:
 
     Raises
     ------
-    GraphError
-        If the topic is unknown.
+    ArgumentError
+        If the topic is unknown or the seed is negative.
 
     Examples
     --------
@@ -103,8 +103,8 @@ def exercise(topic: str, seed: int = 0) -> Exercise:
     The worst step needs 10 bytes. The smallest arena has 10 bytes: buffers 0 at 0, 1 at 6, 2 at 0, 3 at 0, 4 at 4.
     """
     if topic not in _TOPICS:
-        raise GraphError("there is no topic {topic!r}; topics are {topics!l}", topic=topic, topics=list(_TOPICS))
-    result, fields = _TOPICS[topic](np.random.default_rng(seed))
+        raise ArgumentError("there is no topic {topic!r}; topics are {topics!l}", topic=topic, topics=list(_TOPICS))
+    result, fields = _TOPICS[topic](np.random.default_rng(as_seed(seed)))
     question, _, answer = _sheets()[topic].format_map(fields).partition("\n\n**Answer.** ")
     return Exercise(topic, seed, question, answer, result)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, indptr_of
 from remat_algos.ir.graph import ComputationGraph
@@ -67,7 +67,7 @@ def parallel_chains(chains: int, length: int, seed: int | None = None) -> Comput
     ends = np.arange(length, join, length)
     amounts = np.ones((2, join + 1), np.int64)
     if seed is not None:
-        amounts = np.random.default_rng(seed).integers(1, LARGEST_AMOUNT, amounts.shape, endpoint=True)
+        amounts = np.random.default_rng(as_seed(seed)).integers(1, LARGEST_AMOUNT, amounts.shape, endpoint=True)
     return ComputationGraph.from_arrays(
         read_indptr=np.concatenate([[0], np.arange(join), [join - 1 + chains]]),
         read_indices=np.concatenate([source, ends]),
@@ -145,7 +145,7 @@ def layered_dag(
             highest=highest,
             needed=needed,
         )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(as_seed(seed))
     node = np.arange(n_nodes)
     layer_start = node - node % width
     first = np.maximum(node - reach, 0)

@@ -84,6 +84,7 @@ IN_ORDER = ("Operators.run", "Operators.checksum", "Operators.residents")
 """What a run calls in a certain order, with the arrays of its backend."""
 
 VALID = {
+    "topic": lambda: "segments",
     "alignment": lambda: 1,
     "amount": lambda: 1,
     "array": lambda: np.zeros(1, np.uint8),
