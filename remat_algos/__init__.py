@@ -50,7 +50,7 @@ def _html(subject: object) -> str | None:
 
 
 def _reading(function: _Callable[..., _Any]) -> _Callable[..., _Any]:
-    """Wrap a function of a graph so that it also accepts the path of the graph's file."""
+    """Wrap a function that takes a graph, so that it also accepts the path of a graph file."""
 
     @_functools.wraps(function)
     def read_first(graph: _Any, *arguments: _Any, **options: _Any) -> _Any:

@@ -129,7 +129,7 @@ def _read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
 
 
 def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
-    import gzip  # most runs do not need it
+    import gzip  # rarely needed
     import zlib
 
     try:

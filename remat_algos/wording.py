@@ -16,7 +16,7 @@ LONGEST_ENTRY = 80  # characters of a JSON entry
 LARGEST_WRITTEN = 10**40  # larger ones lose middle digits
 LONGEST_TYPED = 1000  # characters of a typed name
 MAX_LISTED = 40  # names in a list
-LONGEST_LIST = 400  # characters of a list of names
+LONGEST_LIST = 400  # characters
 LONGEST_COMPARED = 200  # longer names get no suggestion
 LONGEST_CYCLE = 20  # names in a shown path
 ROUNDS_UP = 999.5  # anything larger has four digits
@@ -142,7 +142,7 @@ class _Filling(string.Formatter):
         return value if known else shortened(value)
 
     def format_field(self, value: Any, spec: str) -> str:
-        if isinstance(value, str):  # a number with too many digits
+        if isinstance(value, str):  # too many digits
             return value
         return counted(value, spec) if len(spec) > 1 and spec.replace(" ", "").isalpha() else format(value, spec)
 

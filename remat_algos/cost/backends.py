@@ -67,7 +67,7 @@ def _cupy() -> tuple[Any, str | None]:
         return None, "CuPy finds no CUDA device; run on a machine with an NVIDIA GPU, or use backend numpy"
     try:
         array = cupy.zeros(1, "uint8")
-        int(array[0])  # even a listed device may fail
+        int(array[0])  # a listed device may fail
     except Exception as error:
         return None, f"the CUDA device cannot compute ({first_line(error)}); free it, or use backend numpy"
     try:

@@ -90,7 +90,7 @@ def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> Cha
         return np.stack([places[np.searchsorted(here, copies[:, 0])], copies[:, 1]], axis=1).astype(np.int32)
 
     loads = moved(schedule.loads)
-    loads = loads[loads[:, 0] < order.size]  # loads at the end are useless
+    loads = loads[loads[:, 0] < order.size]  # useless at the end
     keeps = np.isin(made, here)
     ends = np.stack([lingering, places[np.searchsorted(here, made)], places[np.searchsorted(here, until)]], axis=1)
     stores = schedule.stores[np.isin(schedule.stores[:, 1], loads[:, 1])]

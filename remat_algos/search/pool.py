@@ -143,13 +143,13 @@ class Pool:
         self.waiting: dict[tuple[int, int], Candidate] = {}
         self.reserved: dict[bytes, int] = {}  # key: hash of the order
         self.reports: dict[bytes, SearchReport] = {}  # key: hash of the order
-        self.start: Candidate | None = None  # the user's start if it fits
+        self.start: Candidate | None = None  # of the user, if fitting
         self.best: tuple[Candidate, Reservation] | None = None  # the best fit
         self.fewest: tuple[Candidate, Reservation] | None = None  # the fewest reserved bytes
         self.n_tried = 0
-        self.bests: dict[str, Candidate] = {}  # key: solver; of the first run
+        self.bests: dict[str, Candidate] = {}  # first runs, by solver
         self.stop: Stop = self.bounds.stop if self.bounds.stop is Stop.INTERRUPTED else Stop.DONE
-        self.out_of_memory = False  # the allocator ran out of memory
+        self.out_of_memory = False  # while allocating
 
     def search(self) -> tuple[Candidate, Reservation]:
         """Return the best candidate and its reservation; if nothing fits, raise the error that ended the search."""

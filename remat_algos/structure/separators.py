@@ -92,7 +92,7 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def balanced(cls, decomposition: TreeDecomposition, n_vertices: int) -> SeparatorTree:
-        """Choose as the separator of a part a bag whose removal leaves pieces of at most half of its bags.
+        """Separate each part by a bag whose removal leaves pieces with at most half of the part's bags.
 
         Ties go to the smaller id. The depth of the tree is at most floor(log2(b)) + 1. `n_vertices` is the number of
         vertices in the graph. Raise GraphError if a bag contains any other vertex.
@@ -115,7 +115,7 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def cheapest(cls, decomposition: TreeDecomposition, memory: ArrayLike) -> SeparatorTree:
-        """Choose as the separator of a part the balanced bag that adds the fewest bytes to the separators above it.
+        """Separate each part by the balanced bag that adds the fewest bytes to the separators above it.
 
         A bag is balanced if each piece that its removal leaves has at most two thirds of the bags of the part. Ties go
         to the bag with the smallest pieces, then to the smaller id. `memory`, int64[n], is the number of bytes of each
@@ -136,7 +136,7 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def middle(cls, path: PathDecomposition, n_vertices: int) -> SeparatorTree:
-        """Choose the middle bag of each interval of a path: bag (lo + hi) // 2 for bags lo to hi.
+        """Separate each interval of a path by its middle bag: bag (lo + hi) // 2 for bags lo to hi.
 
         Each separator has at most two children, the left one first. `n_vertices` is the number of vertices in the
         graph. Raise GraphError if a bag contains any other vertex.

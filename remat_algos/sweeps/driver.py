@@ -264,7 +264,7 @@ class _Drive:
         self.store, self.records = store, records
         self.progress, self.conditions = progress, conditions
         self.token, self.broken = os.urandom(6).hex(), 0
-        self.pause_until = self.stuck_since = 0.0  # set while processes fail to start
+        self.pause_until = self.stuck_since = 0.0  # while processes fail to start
         self.waiting = deque(left)
         self.already = len(records) - len(self.waiting)
         self.finished, self.failed = self.already, 0
@@ -346,7 +346,7 @@ class _Drive:
         """Submit a job again that was lost with its worker, up to `tuning.LOST` times."""
         self.tries[name] -= 1
         self.lost[name] += 1
-        self.graphs.pop(self.records[name]["graph"], None)  # the copy may be lost too
+        self.graphs.pop(self.records[name]["graph"], None)  # may be lost too
         if self.lost[name] < tuning.LOST:
             self.waiting.append(name)
         else:

@@ -158,7 +158,7 @@ class SweepFolder:
         with absent, os.scandir(self.path / "results") as parts:
             for part in parts:
                 if not part.is_dir():
-                    if _PART.fullmatch(part.name):  # a file instead of a folder
+                    if _PART.fullmatch(part.name):  # a file, not a folder
                         yield part.name, part
                     continue
                 with os.scandir(part.path) as files:

@@ -123,7 +123,7 @@ def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[st
     return {"outcome": PLANNED, **figures, **own}, json.dumps(record)
 
 
-@lru_cache(2)  # counts as memory of the job
+@lru_cache(2)  # counts towards job memory
 def _graph(file: str) -> ComputationGraph:
     return from_npz(read_bytes(Path(file)))
 

@@ -3,21 +3,10 @@
 import pytest
 
 import remat_algos as ra
-from tests.browser import CHROMIUM, QUIET
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="browser: NOT RUN, playwright is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="browser: NOT RUN, there is no Chromium")
 STATES = """[...document.querySelectorAll("svg *")].map((element) => getComputedStyle(element))
     .filter((style) => style.animationName !== "none" && style.animationDuration !== "0s")
     .map((style) => style.animationPlayState)"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")

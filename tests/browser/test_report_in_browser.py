@@ -6,7 +6,6 @@ Of the documentation, where it is built, ten pages and more are read by axe, and
 import re
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from pathlib import Path
 from threading import Thread
 
@@ -15,10 +14,9 @@ import pytest
 import remat_algos as ra
 from remat_algos.plot.pictures.report import report
 from remat_algos.zoo.random import layered_dag
-from tests.browser import CHROMIUM, QUIET, serious
+from tests.browser import serious
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser: NOT RUN, playwright is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="browser: NOT RUN, there is no Chromium")
 SCRUBBED = """
     const scrub = document.getElementById("scrub");
     scrub.value = 12;
@@ -63,14 +61,6 @@ DRAWN = "document.querySelector('canvas').toDataURL()"
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield found
-        found.close()
-
-
-@pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     chain = ra.differentiate(ra.ComputationGraph.from_edges([(f"n{i}", f"n{i + 1}") for i in range(9)], memory=1000))
@@ -90,36 +80,16 @@ def pages(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def axe():
-    """The source of axe-core (MPL-2.0), which finds faults of pages for readers with disabilities."""
-    name = "axe_playwright_python"
-    pytest.importorskip(name, reason="axe: NOT RUN, axe-playwright-python is not installed")
-    return (files(name) / "axe.min.js").read_text("utf-8")
-
-
 @pytest.fixture
-def opened(browser, pages):
-    """Opens a page, offline; fails at the end if anything was asked for, or any error came."""
-    faults, contexts = [], []
+def opened(offline, pages):
+    """Opens a report, and waits until its data are there: compressed data take a moment."""
 
-    def open_page(name, width=1280, scheme="light", at=""):
-        context = browser.new_context(
-            offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("requestfailed", lambda request: faults.append(request.url))
-        page.goto((pages / f"{name}.html").as_uri() + at)
-        page.wait_for_selector("#plans section >> nth=1")  # compressed data take a moment
+    def open_report(name, *size, **options):
+        page = offline(pages / f"{name}.html", *size, **options)
+        page.wait_for_selector("#plans section >> nth=1")
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert faults == []
+    return open_report
 
 
 def step_of(page):

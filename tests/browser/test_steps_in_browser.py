@@ -4,7 +4,6 @@ The scripts of a page compute in the browser, so their results on random graphs 
 """
 
 import random
-from importlib.resources import files
 from itertools import pairwise
 
 import pytest
@@ -14,10 +13,9 @@ from docs.steps import pages as steps
 from remat_algos.bounds.bound import LowerBound, Prices
 from remat_algos.bounds.closure import closure_cut, cuts_of, overhead_bound
 from remat_algos.structure.elimination import elimination_of
-from tests.browser import CHROMIUM, QUIET, serious
+from tests.browser import serious
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser: NOT RUN, playwright is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="browser: NOT RUN, there is no Chromium")
 NAMES = sorted(steps.PAGES)
 GRAPHS = 50
 ALL_STEPS = """steps.frames.map((_, step) => {
@@ -34,35 +32,9 @@ def folder(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield launched
-        launched.close()
-
-
 @pytest.fixture
-def opened(chromium, folder):
-    """Opens a page, offline; fails at the end if anything was requested, or any error came."""
-    faults, contexts = [], []
-
-    def open_page(name, width=1280, scheme="light", at=""):
-        context = chromium.new_context(
-            offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: faults.append(message.text))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda request: faults.append(request.url) if not request.url.startswith("file:") else None)
-        page.goto((folder / f"{name}.html").as_uri() + at)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert faults == []
+def opened(offline, folder):
+    return lambda name, *size, **options: offline(folder / f"{name}.html", *size, **options)
 
 
 # ---------------------------------------------------------------- results, against the package
@@ -404,13 +376,10 @@ def test_an_own_graph_is_stepped_through(opened):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (420, "light"), (420, "dark")])
-def test_nothing_is_wider_than_the_screen_and_axe_finds_nothing_serious(opened, name, width, scheme):
-    package = "axe_playwright_python"
-    pytest.importorskip(package, reason="axe: NOT RUN, axe-playwright-python is not installed")
-    source = (files(package) / "axe.min.js").read_text("utf-8")
+def test_nothing_is_wider_than_the_screen_and_axe_finds_nothing_serious(opened, axe, name, width, scheme):
     page = opened(name, width, scheme, at="#step=12")
     assert page.evaluate("steps.step") == 12
-    assert serious(page, source) == []
+    assert serious(page, axe) == []
     for step in (0, page.evaluate("steps.frames.length") - 1):
         page.evaluate(f"steps.go({step})")
         assert page.evaluate("document.documentElement.scrollWidth") <= width

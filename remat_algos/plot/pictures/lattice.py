@@ -83,7 +83,7 @@ def lattice(
 
 
 def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = 24) -> str:
-    """Join names of nodes, with commas unless all are single letters; ∅ for an empty set."""
+    """Join node names, without commas if all are single letters; return ∅ for the empty set."""
     apart = "" if letters_only(graph) else ", "
     return axes.label(apart.join(graph.labels[v] for v in nodes) or "∅", max_length)
 
