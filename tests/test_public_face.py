@@ -138,7 +138,6 @@ BOUND = {
     "graph": lambda w: w.graph,
     "simulation": lambda w: w.simulation,
     "plan": lambda w: w.plan,
-    "beside": lambda w: w.plan,
     "constraints": lambda w: w.constraints,
     "schedule": lambda w: w.schedule,
     "start": lambda w: w.schedule,
@@ -176,6 +175,7 @@ BOUND = {
 """Parameters that belong to a graph, and what a world has for them."""
 
 SPECIAL = {
+    ("plot_report", "compared"): lambda w: w.plan,
     ("plot_lattice", "path"): lambda w: w.lower_sets,
     ("SeparatorTree.middle", "path"): lambda w: w.path,
     ("overhead_bound", "start"): lambda w: w.bound,

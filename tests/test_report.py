@@ -185,10 +185,19 @@ def test_the_command_writes_the_page(remat, tmp_path, monkeypatch):
     assert "open it in a browser" in remat("report", "model:unet", "plan.json").out
     found = data_of((tmp_path / "report.html").read_text("utf-8"))
     assert len(found["plans"]) == 2
-    record = remat("report", "model:unet", "plan.json", "--beside", "plan.json", "-o", "two.html", "--json").record
+    record = remat("report", "model:unet", "plan.json", "--compare", "plan.json", "-o", "two.html", "--json").record
     assert record == {"written": "two.html", "bytes": (tmp_path / "two.html").stat().st_size, "steps": record["steps"]}
     before = (tmp_path / "two.html").read_bytes()
     failed = remat("report", "model:vgg19", "plan.json", "-o", "two.html")
     assert failed.code != 0
     assert "made for another graph" in failed.err
     assert (tmp_path / "two.html").read_bytes() == before
+
+
+@pytest.mark.parametrize(("command", "file"), [("report", "a.html"), ("animate", "a.svg")])
+def test_a_plan_to_compare_with_is_not_overwritten(remat, tmp_path, monkeypatch, command, file):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / file).write_text("a plan")
+    said = remat(command, "model:unet", "plan.json", "--compare", file, "-o", file)
+    assert f"{file} would overwrite an input file; name another file" in said.err
+    assert (tmp_path / file).read_text() == "a plan"

@@ -36,7 +36,7 @@ TIMELINE = "timeline"
 OF_SEARCH = ("solver", "solvers", "effort", "gap", "seed", "allocator", "alignment")
 """Options passed to searches unchanged."""
 OF_SOLVING = ("budget", "overhead", "device", "link", "host", "link_share", "solver", "options", "time_limit")
-INPUTS = ("order", "plan", "beside", "start", "mirror", "buffers", "in_place_table", "jobs")
+INPUTS = ("order", "plan", "compare", "start", "mirror", "buffers", "in_place_table", "jobs")
 """Options that name files to read, in addition to the graph."""
 PICTURES = ("memory", "schedule", "graph", "matrix")
 LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or a device file that has a link"
@@ -586,6 +586,8 @@ def check_overwrite(arguments: argparse.Namespace, written: str | Path) -> None:
 
     graph = getattr(arguments, "graph", None)
     read = [] if graph is None else files_read(graph, arguments.nodes)
-    read += [Path(file) for name in INPUTS if isinstance(file := getattr(arguments, name, None), str)]
+    for name in INPUTS:
+        named = getattr(arguments, name, None)
+        read += [Path(file) for file in (named if isinstance(named, list) else [named]) if isinstance(file, str)]
     if Path(written).resolve() in {file.resolve() for file in read}:
         raise RematError("{written!p} would overwrite an input file; name another file", written=written)

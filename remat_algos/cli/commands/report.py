@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     parser.add_argument("plan", metavar="PLAN", help="a plan for the graph, written by remat solve -o")
     other = "another plan for the graph, to compare with (default: no rematerialization)"
-    parser.add_argument("--beside", metavar="PLAN", help=other)
+    parser.add_argument("--compare", metavar="PLAN", help=other)
     add(parser, output="file to write: one page that works offline (default: report.html)")
     parser.set_defaults(output="report.html")
 
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     source = read_source(arguments)
     plan = Plan.load(arguments.plan, source)
-    other = None if arguments.beside is None else Plan.load(arguments.beside, source)
+    other = None if arguments.compare is None else Plan.load(arguments.compare, source)
     page = report(plan, other, title=f"{arguments.graph}: {plan.method}").encode()
     write_whole(Path(arguments.output), page)
     record = {"written": arguments.output, "bytes": len(page), "steps": len(plan.schedule)}

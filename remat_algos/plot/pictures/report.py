@@ -34,7 +34,7 @@ FORMAT, VERSION = "remat-report", 1
 
 
 @checked_arguments
-def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, title: str = "") -> str:
+def report(plan: Plan | Simulation, compared: Plan | Simulation | None = None, *, title: str = "") -> str:
     """Return an HTML page that steps through a plan next to another one.
 
     The page is one file that loads nothing else. It shows the graph, the memory of each step, the schedule, and for
@@ -43,7 +43,7 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
     Parameters
     ----------
     plan : Plan or Simulation
-    beside : Plan or Simulation, optional
+    compared : Plan or Simulation, optional
         Another plan of the same graph; by default the run without rematerialization.
     title : str
         Title of the page; by default the size of the graph.
@@ -68,8 +68,8 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
     (2, True)
     """
     check_kind(plan, Plan, "plan", Simulation)
-    if beside is not None:
-        check_kind(beside, Plan, "beside", Simulation)
+    if compared is not None:
+        check_kind(compared, Plan, "compared", Simulation)
     graph = plan.graph
     if graph.n_nodes > tuning.MAX_DRAWN_NODES:
         raise PlanError(
@@ -78,14 +78,14 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
             max_nodes=tuning.MAX_DRAWN_NODES,
             n_nodes=graph.n_nodes,
         )
-    if beside is not None and beside.graph.hash != graph.hash:
+    if compared is not None and compared.graph.hash != graph.hash:
         raise PlanError("the two plans are of different graphs; give two plans of one graph")
     name = plan.method if isinstance(plan, Plan) else "plan"
-    if beside is None:
-        beside, other = baseline(graph), "no rematerialization"
+    if compared is None:
+        compared, other = baseline(graph), "no rematerialization"
     else:
-        other = beside.method if isinstance(beside, Plan) else "other plan"
-    data = _data([plan, beside], [name, other])
+        other = compared.method if isinstance(compared, Plan) else "other plan"
+    data = _data([plan, compared], [name, other])
     return _page(data, title or data["graph"]["title"])
 
 
