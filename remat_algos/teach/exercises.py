@@ -94,7 +94,7 @@ def exercise(topic: str, seed: int = 0) -> Exercise:
 
     Raises
     ------
-    ArgumentError
+    ValueError
         If the topic is unknown or the seed is negative.
 
     Examples
