@@ -20,7 +20,7 @@ FACTOR, BITS = 2, 32
 FORMATS = "cg, DOT, edge list, GraphML, JSON, npz, PACE, ONNX, StableHLO"
 """Names of the formats, so that --help need not import them; a test compares them with the registry."""
 WRITTEN = "X.nodes.csv (with its other tables next to it), X.dot, X.gv, X.txt, X.edges, X.graphml, X.json, X.npz, X.gr"
-"""Endings of files that can be written."""
+"""Names of files that can be written."""
 
 
 def add_source(parser: argparse.ArgumentParser, help: str | None = None, optional: bool = False) -> None:
@@ -187,7 +187,7 @@ def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
 
 
 def check_apart(arguments: argparse.Namespace) -> None:
-    """Check that a format has the output's extension, and that no output file is also an input."""
+    """Raise an error if no format has the extension of the output, or an output file is also an input."""
     from remat_algos.formats.graph_files import files_written
 
     for file in () if arguments.output is None else files_written(arguments.output):
@@ -195,7 +195,7 @@ def check_apart(arguments: argparse.Namespace) -> None:
 
 
 def write_files(graph: ComputationGraph, output: str | None) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
-    """Write a graph if `output` is given; return a record and rows that list its files and the properties they lose."""
+    """Write a graph if `output` is given; return a record and rows of its files and of the properties not stored."""
     from remat_algos.formats.graph_files import files_written, left_out, write_graph
 
     if output is None:

@@ -93,7 +93,7 @@ class _Parser(argparse.ArgumentParser):
             raise
 
     def format_help(self) -> str:
-        # `add_listing` sets the attribute.
+        # Only parsers with a listing have this attribute; `add_listing` sets it.
         if listings := vars(self).get("listings"):
             from textwrap import fill
 
@@ -248,7 +248,7 @@ def _with_option(error: Exception, actions: Sequence[argparse.Action]) -> str:
     option = next((each.option_strings[0] for each in actions if each.dest == parameter and each.option_strings), None)
     if option is None:
         return str(error)
-    # The option replaces the subject of the library's message: a parameter, its entry, or a limit of a budget.
+    # Replace the subject of the library's message (a parameter, its entry, or a limit of a budget) by the option.
     subject = rf"((memory|overhead|device) budget|(the )?{parameter}|{parameter.removesuffix('s')})(?=[ :])"
     begin = re.match(subject, str(error))
     return f"{option}{str(error)[begin.end() :]}" if begin else f"{option}: {error}"

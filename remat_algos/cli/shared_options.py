@@ -43,7 +43,7 @@ LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or a devic
 REGION = "NAME=PATTERN:BYTES"
 # Column in which the summaries of a listing begin.
 LISTING = 25
-# Name of the unit of --overhead that means units of compute.
+# Name that --overhead accepts for the unit of compute.
 UNITS = "units"
 AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(%|[A-Za-z]*)\s*")
 STEPS = re.compile(r"(\d{0,18}):(\d{0,18})", re.ASCII)
@@ -82,7 +82,7 @@ def alignment(text: str) -> int:
 
 
 def memory(text: str) -> str:
-    """Check the memory of a budget; return its text."""
+    """Check a memory budget; return the string unchanged."""
     _budget(memory=text)
     return text
 
@@ -93,7 +93,7 @@ def device(text: str) -> str:
 
 
 def overhead(text: str) -> str:
-    """Check the overhead of a budget; return its text with the unit. A number without a unit is an error."""
+    """Check an overhead budget; return the string unchanged. A number other than 0 without a unit is an error."""
     amount, unit = _amount(text)
     if amount and not unit and float(amount):
         raise ArgumentError(
@@ -207,7 +207,7 @@ def _amount(text: str) -> tuple[str, str]:
 
 
 def _value(text: str) -> Any:
-    """Parse a number, True, False or None, or a list if there are commas; anything else stays text."""
+    """Parse a number, True, False or None, or a list if there are commas; anything else stays a string."""
     import ast
 
     if "," in text:
@@ -526,7 +526,7 @@ def naming(file: str, remedy: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def _options(arguments: argparse.Namespace) -> Iterator[None]:
-    """Mark errors of a solver as errors of -O if it has options."""
+    """If the command has options of a solver, let errors of the solver name -O."""
     try:
         yield
     except (ArgumentError, ArgumentTypeError) as error:

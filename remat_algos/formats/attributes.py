@@ -1,6 +1,6 @@
 """Graphs with attributes on nodes and edges, as in GraphML and DOT; attributes have the names of table columns.
 
-A node also carries the attributes of its first value. Every further value is a separate node of the file, whose
+A node also carries the attributes of its first value. Every other value is a separate node of the file, whose
 attribute `value_of` names the node that computes it.
 """
 
@@ -55,7 +55,7 @@ Texts = dict[str, str]
 
 @dataclass(slots=True)
 class Drawing:
-    """Nodes by id and edges (u, v), in the order of the file, with their attributes; attributes of the graph."""
+    """Nodes by id and edges (u, v) in the order of the file, and the attributes of nodes, edges and the graph."""
 
     nodes: dict[str, Record] = field(default_factory=dict)
     edges: list[tuple[str, str, Record]] = field(default_factory=list)
@@ -98,7 +98,7 @@ def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool
 
 
 def means(name: str, column: str, attributes: Known = DATA_ATTRIBUTES) -> bool:
-    """Return True if a name, with or without a unit, stands for the column."""
+    """Return True if a name, with or without a unit, is one of the names of the column."""
     try:
         meaning = meaning_of(name, aliases(attributes))
     except ValueError:  # unknown unit
@@ -107,7 +107,7 @@ def means(name: str, column: str, attributes: Known = DATA_ATTRIBUTES) -> bool:
 
 
 class _AttributeReader:
-    """Reader of attributes: texts by column. It collects the units of costs and the unknown attributes."""
+    """Reader of attributes as {column: string}. It collects the units of costs and the unknown attributes."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -146,7 +146,7 @@ class _AttributeReader:
 
 
 def _separated(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
-    """Split into rows of nodes and rows of values; values have rows if the row of their node cannot describe them."""
+    """Split into rows of nodes and of values; values get rows only if the row of their node cannot describe them."""
     extra: dict[str, list[Texts]] = {}
     for key, texts in nodes.items():
         if texts.get("value_of"):

@@ -1,4 +1,4 @@
-"""Tables of texts with named columns: the meaning of column names, numbers in cells, errors with a location."""
+"""Tables of strings: the meanings of column names, numbers in cells, and errors that give the location."""
 
 import contextlib
 import re
@@ -94,7 +94,7 @@ def with_unit(text: str, unit: str) -> str:
 
 
 def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> str:
-    """Return the common unit of all costs and of the graph (`named`); raise GraphError for different units."""
+    """Return the unit of all costs; raise GraphError if they, or `named` (the unit that the graph states), differ."""
     pairs = {(meaning.column, meaning.unit) for meaning in meanings if meaning.column in COSTS}
     units = sorted({unit for _, unit in pairs if unit} | ({named} if named else set()))
     bare = {column for column, unit in pairs if not unit and not named}
@@ -119,7 +119,7 @@ FLAGS = {
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
-# Ambiguous numbers: a decimal, or thousands with a separator.
+# Ambiguous numbers: 1.024 and 1,024 can be decimals, or 1024 with a thousands separator.
 _THOUSANDS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}(?![\d.,eE])")
 
 SYNONYMS = {
@@ -300,10 +300,10 @@ def check_unknown(
     line: int = 0,
     where: str = "",
 ) -> None:
-    """Raise GraphError for an unknown name that is misspelt or belongs `elsewhere` (owner -> plain name -> column).
+    """Raise GraphError for an unknown name that is misspelt or belongs to another table or object.
 
-    A name counts as misspelt if its edit distance to a missing column is at most 2, or at most 1 for a name of up to
-    five letters.
+    `elsewhere` maps these to their columns by plain name. A name counts as misspelt if its edit distance to a missing
+    column is at most 2, or at most 1 for a name of up to five letters.
     """
     for name in unknown:
         for owner, column_of in elsewhere.items():

@@ -22,7 +22,7 @@ from remat_algos.ir.tables import Tables
 
 _QUOTED = re.compile(r'"[^"]*"')
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?[,;\t ]*(?=\r?\n)', re.IGNORECASE)
-# Spreadsheets interpret a cell that begins so as a formula, unless an apostrophe precedes it.
+# Spreadsheets interpret cells with these beginnings as formulas, unless an apostrophe precedes them.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
@@ -58,7 +58,7 @@ def read_table(
     required: Sequence[str] = (),
     elsewhere: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ColumnTable:
-    """Parse a CSV text with a header; one notice lists the ignored columns.
+    """Parse CSV with a header; one notice lists the ignored columns.
 
     Raise GraphError if a required column is missing (an id can replace a name), or a column belongs `elsewhere`.
     """
@@ -129,7 +129,7 @@ def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]
 
 
 def dump(tables: Tables) -> dict[str, str]:
-    """Return {table: text} without empty columns. "values" is present only if a node has several or named values."""
+    """Return {table: text} without empty columns. "values" is present only if nodes have several or named values."""
     records = records_of(tables, tables.compute_scale or 1)
     texts = {
         "nodes": _text(records.nodes, ["name", "memory", "compute"]),
@@ -154,7 +154,7 @@ def _text(rows: Sequence[dict[str, Any]], always: Sequence[str]) -> str:
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Format a CSV text; an apostrophe protects cells that look like formulas, and `read_table` removes it."""
+    """Format a table as CSV; an apostrophe protects cells that look like formulas, and `read_table` removes it."""
     out = io.StringIO()
     write_table(out, columns, rows)
     return out.getvalue()

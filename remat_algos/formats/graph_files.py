@@ -104,7 +104,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
 
 
 class _Note(NamedTuple):
-    """A clause about missing sizes or costs. `doubtful`: other nodes have them, or the file has unknown columns."""
+    """A clause about missing sizes or costs; `doubtful` if some are present or unknown columns may contain them."""
 
     text: str
     doubtful: bool = False
@@ -142,7 +142,7 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
 
 
 def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> Network | None:
-    """Build the model that a text names; return None if the text is a file path."""
+    """Build the model that a string names; return None if the string is a file path."""
     if not (isinstance(path, str) and is_reference(path)):
         return None
     if nodes is not None:
@@ -246,7 +246,7 @@ def _some(names: Sequence[str], total: int | None = None) -> str:
 
 
 def _format_of(text: str, file: Path) -> GraphFormat:
-    """Return the format of a text; the file name decides only if several formats are possible."""
+    """Return the format of the text of a file; the file name decides only if several formats are possible."""
     forms, ending = [form for form in graph_formats() if not form.binary], _ending(file)
     for form in forms:
         if claims(form, text, ending):
@@ -272,7 +272,7 @@ def _ending(file: Path) -> str:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line that is not empty or a comment, without a comment at its end."""
+    """Return the first line that is neither empty nor a comment; remove a comment at its end."""
     match = re.search(r"^[^\S\n]*([^\s#][^#\n]*)", csv_tables.without_separator_line(text)[0], re.MULTILINE)
     return match[1].rstrip() if match else ""
 
@@ -294,7 +294,7 @@ def _stem(file: Path) -> tuple[str, str | None]:
 
 
 def _sibling_tables(file: Path) -> dict[str, Path]:
-    """Return {kind: file} of the graph that contains a table, compressed or not; X.csv is a table of nodes."""
+    """Return {kind: file} of all tables of the graph that a table belongs to; X.csv is a table of nodes."""
     stem, kind = _stem(file)
     # The extension after the kind, such as ".tsv.gz".
     own = file.name[len(stem) + (len(kind) + 1 if kind is not None else 0) :]
@@ -320,7 +320,7 @@ def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
 
 
 def _table(text: str, file: Path) -> Tables:
-    """Read the graph that a table is part of; a table of edges may be the only one."""
+    """Read the graph that a table belongs to; a table of edges may be its only table."""
     kind, tables = _stem(file)[1], _sibling_tables(file)
     names_edges = _names_edges(_first_line(text))
     if kind is None and (names_edges or not tables["edges"].exists()):
@@ -462,7 +462,7 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
     write_all({file: data for file, data in contents.items() if data is not None})
     for file, data in contents.items():
-        # This graph needs no such table: remove the one of an older graph.
+        # This graph needs no such table: remove that of an earlier graph.
         if data is None:
             file.unlink(missing_ok=True)
 
@@ -502,7 +502,7 @@ def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]
 
 
 def _beyond_edges(graph: ComputationGraph, form: GraphFormat) -> list[str]:
-    """Return the properties of a graph that a format with only edges loses."""
+    """Return the properties of a graph that a format for edges alone loses."""
     default = unread_first_values(graph.value_indptr, graph.read_indices)
     parts = {
         "names": graph.labels.names is not None and form is not edge_list.GRAPH_FORMAT,

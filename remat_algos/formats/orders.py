@@ -119,7 +119,7 @@ def _counts(graph: ComputationGraph, source: str, rows: Iterable[Row]) -> Int64:
 
 
 def _count(source: str, line: int, name: str, value: Any) -> int:
-    """Parse a count, which is a text in a table or a number in JSON."""
+    """Parse a count, which is a string in a table or a number in JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
     whole = digits.isascii() and digits.isdecimal() and isinstance(value, str | int)
@@ -146,9 +146,9 @@ EMPTY = "the file is empty; give {forms!w}"
 class Order:
     """The order in a file, not yet checked against a graph.
 
-    Exactly one form is present. `steps` are names or ids of nodes. `lines` are names, actions and comments; only the
-    graph can distinguish them, because a node may be called `compute x`. `computed` and `saved` are the matrices R and
-    S, bool[t, n]: stage t computes node v, or has its value from stage t - 1.
+    It is stored in one of three forms. `steps` are names or ids of nodes. `lines` are names, actions and comments; only
+    the graph can distinguish them, because a node may be called `compute x`. `computed` and `saved` are the matrices R
+    and S, bool[t, n]: in stage t node v is computed (R), or its value is still live from stage t - 1 (S).
     """
 
     source: str
@@ -173,7 +173,7 @@ class Order:
             return _json(text, source) if _JSON.match(text) else _lines(text, source)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
-        """Differentiate a graph as the plan records; return it unchanged without a record, or if it has gradients."""
+        """Differentiate a graph as the plan records; return it unchanged if it has gradients or nothing is recorded."""
         if self.derivation is None or graph.is_training:
             return graph
         try:
@@ -199,7 +199,7 @@ class Order:
 
     @faults_as(PlanError)
     def _of_lines(self, node_names: Collection[str]) -> tuple[list[str], list[Other] | None]:
-        """Split lines into node names and actions other than `compute`; the latter are None if no line is one."""
+        """Return the computed nodes and all other actions; None instead of these if the lines are only names."""
         lines = [line for line in self.lines if line in node_names or not line.startswith("#")]
         if not lines:
             raise fault(self.source, EMPTY, forms=FORMS)
@@ -210,7 +210,7 @@ class Order:
             other = "{wrong!r} is not an action; lines of an action list begin with {some!w}"
             raise fault(self.source, other, wrong=wrong, some=listed([COMPUTE.strip(), *OTHERS]))
         if not actions or all(line in node_names for line in lines):
-            # One line can contain all names.
+            # A file may list all names on one line.
             if len(lines) == 1 and lines[0] not in node_names:
                 lines = [name.strip() for name in lines[0].split("," if "," in lines[0] else None)]
             return lines, None
@@ -379,7 +379,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
 
 
 def _node(graph: ComputationGraph, node: str | int) -> int:
-    """Return the node with this name, or else this id; -1 for an unknown id. Raise GraphError for unknown names."""
+    """Return the node with a name or, if none has it, an id; -1 for an unknown id. Raise GraphError for other names."""
     if isinstance(node, str):
         try:
             return graph.node_id(node)

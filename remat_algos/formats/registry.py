@@ -31,14 +31,14 @@ class GraphFormat:
     write : callable, optional
         Function that converts a graph to text or bytes; without it the format can only be read.
     endings : tuple of str
-        File name endings, in lower case. They select the format for writing, and for reading if the content matches
+        File name extensions, in lower case. They select the format for writing, and for reading if the content matches
         several formats.
     begins : re.Pattern, optional
         Pattern that the start of the content must match. Other content is passed to `sniff` only if the file has one of
-        the endings.
+        the extensions.
     sniff : callable, optional
-        Function of the content and the ending of the file that returns True if the content has this format. Without it
-        `begins` decides; without both, only the ending.
+        Function of the content and the file name extension; it returns True if the content has this format. Without
+        it `begins` decides; without both, only the extension.
     binary : bool
         Content is bytes instead of text.
     dims : bool
@@ -51,7 +51,7 @@ class GraphFormat:
     Raises
     ------
     ValueError
-        If `endings` is not a tuple of endings such as ".json", or `begins` is not a pattern for text (for bytes if
+        If `endings` is not a tuple of extensions such as ".json", or `begins` is not a pattern for text (for bytes if
         `binary`).
     """
 

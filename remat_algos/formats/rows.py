@@ -44,7 +44,7 @@ VALUE_COLUMNS: Known = {
     "saved": (),
 }
 OF_NODES = {alias: column for alias, column in aliases(NODE_COLUMNS).items() if column not in ("id", "name", "op")}
-"""key: alias; value: column of nodes. In a table of edges or values it is an error, unless both define it."""
+"""key: alias; value: column of nodes. Tables of edges and values reject such a column unless they define it too."""
 VALUE_CELLS = ("memory", "output", "view_of", "grad_memory")
 """Columns of nodes that describe the value of a node; they must be empty if the table of values describes it."""
 SAME_ID = "two {noun}s have the id {key!r}; give each its own"
@@ -259,7 +259,7 @@ class _RowReader:
                 value.view_of = value.view_of and self.called.get(value.view_of, value.view_of)
 
     def _saved(self, node: NodeRow, inputs: bool, output: bool) -> list[str]:
-        """Return the values that a gradient reads, selected by their own flags or else by the flags of the node."""
+        """Return the values that a gradient reads: the flag of a value decides or, if it has none, that of the node."""
         saved_flags = self.saved_flags.get(node.name, {})
         own = [node.value_name(k) for k in range(len(node.values))]
         return [
@@ -274,7 +274,7 @@ def _true(table: ColumnTable, column: str) -> list[bool]:
 
 MARK_WORDS = ("", "keep", "recompute")
 POWERS = [10**k for k in range(1, MAX_PLACES + 1)]
-"""Compute scales for costs with 1, 2, ... decimals."""
+"""`compute_scale` of costs with 1, 2, ... decimals."""
 
 Record = dict[str, Any]
 """key: column; value: text or number, "" if empty"""
@@ -336,7 +336,7 @@ def _resident_rows(graph: ComputationGraph) -> list[ResidentRow]:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records of nodes (with residents and views), of edges, and of values of nodes with several or named ones."""
+    """Records of nodes (including residents and views), of edges, and of values that need their own records."""
 
     nodes: list[Record]
     edges: list[Record]

@@ -1,4 +1,4 @@
-"""Pictures of schedules, frontiers and graphs, also in plain text."""
+"""Pictures of schedules, frontiers and graphs, drawn with Matplotlib or as plain text."""
 
 import lazy_loader
 

@@ -44,7 +44,7 @@ def inches(ax: Axes) -> tuple[float, float]:
 
 
 def title(ax: Axes, sentences: Iterable[str], size: int = 10) -> None:
-    """Set the title of axes, wrapped to their width: the result, then its details."""
+    """Set the title of the axes: each sentence starts on a new line and is wrapped to the width of the axes."""
     room = max(20, int(inches(ax)[0] / text_width("x", size)))
     lines = [line for sentence in sentences for line in textwrap.wrap(sentence, room)]
     ax.set_title("\n".join(lines), fontsize=size, pad=9, x=0, ha="left", linespacing=1.4)
@@ -82,7 +82,7 @@ def _glyphs(fonts: tuple[str, ...]) -> frozenset[int]:
 
 
 def byte_axis(axis: Axis, top: int, what: str) -> None:
-    """Label the ticks in the binary unit that suits values up to `top` bytes; the data stay in bytes."""
+    """Label the ticks of an axis in KiB, MiB, ..., whichever suits `top` bytes; the data stay in bytes."""
     power = min(max(0, int(top).bit_length() - 1) // 10, 6)
     name = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")[power]
     unit_axis(axis, 1024**power, f"{what} ({name})", integer=power == 0)
@@ -94,7 +94,7 @@ def byte_ticks(top: int, most: int = 5) -> list[int]:
 
 
 def unit_axis(axis: Axis, unit: float, what: str, *, integer: bool = False) -> None:
-    """Set ticks at round multiples of `unit`, which is given in units of the data."""
+    """Set ticks at round multiples of `unit`, a number in units of the data."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     class InUnits(MaxNLocator):
@@ -110,7 +110,7 @@ def unit_axis(axis: Axis, unit: float, what: str, *, integer: bool = False) -> N
 def boxed(
     ax: Axes, place: Sequence[float], text: str, fill: str, edge: str = GREY, width: float = 0.8, pad: float = 0.35
 ) -> None:
-    """Write a text in a box; the text is white if the box is dark."""
+    """Write a string in a box, in white if the box is dark."""
     box = {"boxstyle": f"round,pad={pad}", "facecolor": fill, "edgecolor": edge, "linewidth": width}
     letters = WHITE if fill in (BLUE, VERMILION) else BLACK
     x, y = place
@@ -118,7 +118,7 @@ def boxed(
 
 
 def written(ax: Axes, places: Iterable[Any], amounts: Iterable[Any], texts: Iterable[str]) -> None:
-    """Write a text at the middle (x, y) of each bar that is high enough."""
+    """Write one string per bar at its middle (x, y), but only in bars that are high enough."""
     paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
     per_amount = inches(ax)[1] / ax.get_ylim()[1]
     for (x, y), amount, text in zip(places, amounts, texts, strict=True):
@@ -138,7 +138,7 @@ def bars(
     wide: float,
     texts: Callable[[Any], Sequence[str]] | None,
 ) -> list[tuple[Any, str]]:
-    """Draw one stacked bar per place; `texts` labels the amounts, and labels that do not fit are left out."""
+    """Draw one stacked bar per place. `texts` converts amounts to labels; a label that does not fit is omitted."""
     bottom, rows = 0, []
     for style, amounts in bands:
         edge = GREY if style.hatch and style.colour in (PALE, WHITE) else ink() if style.colour == WHITE else "white"
@@ -159,9 +159,10 @@ def boxes_or_dots(
     beside: float,
     each: float = 0.14,
 ) -> tuple[Axes, bool]:
-    """Return (axes, True) if boxes of total `size`, in inches, fit `ax` or a new figure; else (axes for dots, False).
+    """Return the axes to draw on, and True if there is room for boxes or False if nodes must be drawn as dots.
 
-    A new figure is at most 14 inches wide. Dots are `each` inches apart. `beside` is the width of the legend.
+    The boxes need `size` inches in total, in `ax` or in a new figure of at most 14 x 14 inches. Dots are `each` inches
+    apart. `beside` is the width of the legend.
     """
     room = (14.0, 14.0) if ax is None else inches(ax)
     if size is not None and size[0] <= room[0] and size[1] <= room[1]:
@@ -172,7 +173,7 @@ def boxes_or_dots(
 
 
 def curve(ax: Axes, i: int, x: Sequence[float], y: Sequence[float], **options: Any) -> Line2D:
-    """Draw curve `i`. Curves of the same colour differ in marker and line style; about 30 points have a marker."""
+    """Draw curve `i`, with a marker at about 30 points. Curves of the same colour differ in marker and line style."""
     (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
     n = len(x) - ("drawstyle" in options)
     look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": style, "linewidth": 1.8}
@@ -216,7 +217,7 @@ def patch(style: Style, edge: str = "") -> Patch:
 
 
 def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
-    """Draw a legend to the right of the axes. The last row counts rows that do not fit; a row may have no handle."""
+    """Draw a legend to the right of the axes. If rows do not fit, the last row states how many are omitted."""
     from matplotlib.lines import Line2D
 
     room = max(3, int(inches(ax)[1] / tuning.LEGEND_ROW))

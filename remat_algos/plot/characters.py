@@ -100,7 +100,7 @@ def legend(styles: Iterable[Style], width: int, more: Iterable[str] = ()) -> lis
 
 
 def stack(canvas: list[list[str]], bands: Iterable[tuple[str, Int64]], top: int, rows: int, wide: int) -> None:
-    """Draw stacked bands, the first at the bottom, in columns of `wide` characters; the amount `top` fills `rows`."""
+    """Draw stacked bands, the first at the bottom, in columns of `wide` characters; `top` is as high as `rows` rows."""
     low: Any = None
     for character, amounts in bands:
         low = np.zeros_like(amounts) if low is None else low
@@ -113,18 +113,18 @@ def stack(canvas: list[list[str]], bands: Iterable[tuple[str, Int64]], top: int,
 
 
 def row_at(amount: Any, top: int, rows: int) -> Any:
-    """Return the number of rows for an amount if `top` fills `rows`."""
+    """Return the height of an amount in rows, rounded, if the amount `top` is `rows` rows high."""
     return (2 * amount * rows + top) // (2 * top)
 
 
 def framed(canvas: Sequence[Sequence[str]], marks: Mapping[int, str]) -> list[str]:
-    """Return the lines from the top down, each with its mark on the left; `canvas` has rows from the bottom up."""
+    """Return the lines of a chart from top to bottom. Row 0 of `canvas` is the bottom; `marks` are labels of rows."""
     rows = range(len(canvas))[::-1]
     return [f"{marks.get(row, ''):>{tuning.GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in rows]
 
 
 def axis(what: str, first: object, last: object, used: int, zero: str = "0") -> list[str]:
-    """Return the lower edge of a chart of `used` columns, and a line with the labels of both ends."""
+    """Return the lower edge of a chart of `used` columns, and a line with the labels of its left and right end."""
     begin, end = str(first), str(last)
     fits = used > len(begin) + len(end)
     ends = f"{what:>{tuning.GUTTER - 2}}  {begin}{end:>{used - len(begin)}}" if fits else " " * tuning.GUTTER + begin

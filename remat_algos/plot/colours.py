@@ -11,7 +11,7 @@ VERMILION, PURPLE, YELLOW, BLACK, GREY, DARK, PALE, MINT, PLUM, WHITE = (
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Label and colour of a category, its character in text, the hatch of its areas, the marker of its nodes."""
+    """Style of a category: label, colour, character in text pictures, hatch of areas and marker of nodes."""
 
     label: str
     colour: str
@@ -63,7 +63,7 @@ STRUCTURES = (
     Style("workspace", WHITE, "·", hatch="////"),
     Style("inputs", YELLOW, "-", hatch="\\\\\\\\"),
 )
-"""Data structures, from the bottom of a stack to its top."""
+"""Data structures (what bytes are used for), from the bottom of a stack to its top."""
 
 LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
 """Colours of separator levels; all deeper levels share the last colour."""

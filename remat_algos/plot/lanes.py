@@ -22,7 +22,7 @@ Subject = Plan | Simulation | ComputationGraph
 
 
 class Lives(NamedTuple):
-    """Lifetimes of instances of values, one array per field: live in steps [begin, end). A load has role 3."""
+    """Lifetimes of instances, one array per field: live in steps [begin, end). Instances made by loads have role 3."""
 
     value: Int32
     node: Int32
@@ -33,7 +33,7 @@ class Lives(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lanes:
-    """Node and bytes of each step of a schedule, and the lifetimes of its values; with a link, also its timeline."""
+    """Node and bytes of each step of a schedule, lifetimes of its values, and the timeline of a plan with a link."""
 
     simulation: Simulation
     limit: int | None = None
@@ -41,7 +41,7 @@ class Lanes:
 
     @classmethod
     def of(cls, subject: Subject, limit: int | None = None) -> "Lanes":
-        """Return the lanes of a plan or simulation, or of a graph run without rematerialization; else a TypeError."""
+        """Return the lanes of a plan, of a simulation, or of a graph run without rematerialization."""
         if isinstance(subject, Plan):
             lanes = cls(subject.simulation, subject.limit, subject.timeline)
         elif isinstance(subject, ComputationGraph):
@@ -82,7 +82,7 @@ class Lanes:
         return Lives(lives.value, self.graph.producer[lives.value], lives.made_at, lives.end, role)
 
     def columns(self, limit: int) -> tuple[Int64, Int64]:
-        """Divide steps into at most `limit` ranges; return the boundaries and the step with most memory in each."""
+        """Divide the steps into at most `limit` ranges; return their boundaries, and the peak step of each range."""
         trace = self.trace
         edges = bins(trace.size, limit) if trace.size else np.zeros(1, np.int64)
         shown = [begin + int(trace[begin:end].argmax()) for begin, end in pairwise(edges.tolist())]
@@ -90,7 +90,7 @@ class Lanes:
 
     @property
     def size(self) -> str:
-        """Size of graph and schedule, such as "8 nodes in 10 steps, 2 extra runs", and the loads, if any."""
+        """Size of graph and schedule, such as "8 nodes in 10 steps, 2 extra runs", and the number of loads, if any."""
         schedule, steps = self.simulation.schedule, len(self.simulation.schedule)
         reruns = steps - int(schedule.first_run.sum())
         size = f"{counted(self.graph.n_nodes, 'node')} in {counted(steps, 'step')}"

@@ -79,7 +79,7 @@ def _layers(graph: ComputationGraph, source: Int64, target: Int64) -> Int64:
 
 
 def _bends(span: Int64) -> Int64:
-    """Return the number of bends per edge: one per layer crossed; 0 for the longest edges if bends are too many."""
+    """Return the number of bends per edge: one per layer crossed, or 0 for the longest edges of a large graph."""
     order = np.argsort(span, kind="stable")
     bends = np.maximum(span - 1, 0)
     bends[order[np.cumsum(bends[order]) > tuning.MAX_BENDS]] = 0
@@ -112,7 +112,8 @@ def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below:
     """Place blocks and bends so that connected ones are close, by sweeps down and up over the layers.
 
     A sweep orders the items of a layer by the mean place of their neighbours in the previous layer, and places them as
-    close to it as order and room allow (isotonic regression). A search for fewer crossings may improve the order.
+    close to this mean as possible without overlaps or changes of the order (isotonic regression). A search for fewer
+    crossings may improve the order.
     """
     levels = int(layer[items].max(initial=-1)) + 1
     rows = _rows(items, layer[items], levels)
@@ -167,7 +168,7 @@ def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
 
 
 def _spread(target: Float64, order: Int64, room: Float64) -> Float64:
-    """Return the places closest to the targets that keep the order and leave each item its room."""
+    """Return the places closest to the targets for which the items keep their order and do not overlap."""
     wide = room[order]
     offset = np.cumsum(wide) - wide / 2
     spread = np.empty(target.size)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Metadata to omit because it differs between two writes.
+# Metadata to omit: dates and versions, which would make two files of the same figure differ.
 UNDATED: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
@@ -46,7 +46,7 @@ def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150
     path : path
         The extension selects the format: png, svg or pdf.
     dpi : int
-        Points per inch of a png.
+        Resolution of a png, in dots per inch.
 
     Raises
     ------

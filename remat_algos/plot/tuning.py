@@ -10,35 +10,38 @@ LEGEND_ROW, LEVEL, CELL = 0.19, 0.42, 0.24
 PAD, LINE_HIGH, TITLE_WIDE = 0.07, 0.135, 3.6
 # Minimum number of letters per line of a box. Higher: wider boxes, longer names.
 MIN_LETTERS = 20
-# Text columns: minimum picture width, left margin, maximum width of a step. Higher: more legible, less fits.
+# In characters: minimum width of a text picture, left margin, maximum width of a step. Higher: more legible, less fits.
 MIN_WIDTH, GUTTER, MAX_WIDE = 40, 10, 4
-# Maximum columns of a memory curve, and rows or columns of a schedule. Higher: finer, larger files.
+# Maximum numbers of columns of a memory curve, and of rows or columns of a schedule. Higher: finer, larger files.
 MAX_COLUMNS, MAX_CELLS = 2_000, 600
 # A budget above this multiple of the peak is only named in the legend. Higher: curves are drawn smaller.
 MAX_PEAKS = 2.5
-# A solver counts as best within this percentage; ticks of the axis. Higher percentage: hides differences.
+# WITHIN: a solver at most this many percent above the best counts as best. Higher: hides differences.
+# TICKS: percentages with a tick on the axis.
 WITHIN, TICKS = 1, (0, 0.1, 1, 10, 100, 1_000, 10_000)
 
 # ---- drawings of graphs, in widths of a node
-# Room of a bend, gap between the parts, maximum width of the gradients of a node. Higher: clearer, wider.
+# Room for a bend, gap between the parts, maximum width of the gradients of a node. Higher: clearer, wider.
 BEND, APART, WIDEST_LABEL = 0.4, 1.5, 4
 # Maximum number of bends in a drawing. Higher: fewer edges cross nodes, more time.
 MAX_BENDS = 20_000
-# Sweeps that place nodes; maximum sweeps and line visits to reduce crossings. Higher: clearer, more time.
+# Number of sweeps that place nodes (SWEEPS). Maximum number of sweeps that reduce crossings (ORDERINGS), and of
+# lines that these sweeps may visit in total (MAX_LAYOUT_WORK). Higher: clearer, more time.
 SWEEPS, ORDERINGS, MAX_LAYOUT_WORK = 6, 40, 10_000_000
 
 # ---- limits on what is drawn
-# Maximum nodes drawn as boxes, nodes drawn as dots, bags, lower sets. Higher: slower, less legible.
+# Maximum numbers of nodes drawn as boxes, nodes drawn as dots, bags, lower sets. Higher: slower, less legible.
 MAX_BOXES, MAX_DOTS, MAX_BAGS, MAX_DRAWN_SETS = 150, 50_000, 200, 500
-# Maximum nodes and edges of a graph in a notebook. Higher: larger graphs are drawn, megabytes of output.
+# Maximum numbers of nodes and edges of a graph that a notebook draws. Higher: megabytes of output.
 MAX_DRAWN, MAX_EDGES = 400, 1_000
-# Maximum buffers for which outlines are drawn, and names. Higher: more details, less legible.
+# Maximum numbers of buffers that are drawn with outlines, and with names. Higher: more details, less legible.
 MAX_OUTLINED, MAX_NAMED_BUFFERS = 2_000, 400
-# Maximum nodes and steps of reports and animations. Higher: larger plans, slower pages.
+# Maximum numbers of nodes and steps of reports and animations. Higher: larger plans, slower pages.
 MAX_DRAWN_NODES, MAX_DRAWN_STEPS = 10_000, 10_000
-# Animations name up to ALWAYS_NAMED nodes, MAX_NAMES if names fit; MAX_CAPTIONS steps. Higher: larger files.
+# Animations name up to ALWAYS_NAMED nodes, or up to MAX_NAMES if the names fit, and up to MAX_CAPTIONS steps.
+# Higher: larger files.
 ALWAYS_NAMED, MAX_NAMES, MAX_CAPTIONS = 12, 25, 400
-# Seconds: shortest and longest default loop, pause at its end, longest loop of all. Higher: slower animations.
+# In seconds: shortest and longest loop by default, pause at its end, longest loop allowed. Higher: slower animations.
 SHORTEST_CLIP, LONGEST_CLIP, HOLD, MAX_SECONDS = 4.0, 30.0, 1.5, 600
-# A report with more characters of data is compressed. Higher: larger files, readable data.
+# The data of a report are compressed above this number of characters. Higher: larger files, readable data.
 MAX_PLAIN = 500_000

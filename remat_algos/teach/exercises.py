@@ -47,7 +47,7 @@ class Exercise:
     question, answer : str
         `str(exercise)` is the sheet, the question below a heading; `answer` explains the steps.
     result : tuple
-        The numbers and names that the question asks for, in its order.
+        The numbers and names that the question asks for, in the order in which it does so.
 
     Examples
     --------
@@ -115,26 +115,26 @@ Filling = tuple[tuple[Any, ...], dict[str, Any]]
 
 @cache
 def _sheets() -> dict[str, str]:
-    """The question and answer of each topic, and the paragraph about gradients, each paragraph in one line."""
+    """The question and answer of each topic, and the text about gradients; each paragraph is one line."""
     _, *sections = files("remat_algos.teach").joinpath("sheets.md").read_text("utf-8").split("\n## ")
     paragraphs = [[" ".join(each.split("\n")) for each in section.strip().split("\n\n")] for section in sections]
     return {topic: "\n\n".join(rest) for topic, *rest in paragraphs}
 
 
 def _graph(rng: np.random.Generator, n: int, edges: Iterable[tuple[int, int]], equal: bool = False) -> ComputationGraph:
-    """Nodes a, b, c, ... with random compute and bytes, which may be equal."""
+    """Build a graph with nodes a, b, c, ... of random compute and bytes; if `equal`, all have the same bytes."""
     memory, compute = np.resize(rng.integers(1, 10, 1 if equal else n), n), rng.integers(1, 10, n)
     labels = Labels(names=tuple(chr(ord("a") + v) for v in range(n)), compute_unit="us")
     return ComputationGraph.from_edges(sorted(edges), memory, compute, labels=labels)
 
 
 def _chain(rng: np.random.Generator, n: int, equal: bool = False) -> ComputationGraph:
-    """A chain of n layers with its gradients."""
+    """Build a chain of n forward nodes with its gradients."""
     return differentiate(_graph(rng, n, pairwise(range(n)), equal))
 
 
 def _branches(rng: np.random.Generator, n: int) -> ComputationGraph:
-    """A forward graph in which each node except the first reads one or two of the three nodes before it."""
+    """Build a forward graph in which each node except the first reads one or two of the three nodes before it."""
     near = [rng.permutation(np.arange(max(0, v - 3), v))[: rng.integers(1, 3)].tolist() for v in range(1, n)]
     return _graph(rng, n, [(u, v) for v, reads in enumerate(near, 1) for u in reads])
 

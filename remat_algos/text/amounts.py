@@ -18,13 +18,13 @@ LARGEST_SUM = 2**53
 MAX_PLACES = 300
 """Maximum number of decimal places of costs; floats of scaled costs and of their scale then cannot overflow."""
 ABSURD = 2**63
-"""Numbers are clamped to this, so that 1e999999 does not become a million digits; checks of sums then refuse it."""
+"""Larger numbers become this one, so that 1e999999 does not get a million digits; checks of sums then reject it."""
 
 _ENDLESS = re.compile(r"\s*[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{8,}\s*")  # exponents that Decimal refuses
 
 
 def decimal(text: str) -> int | Decimal:
-    """Return the number in a string, clamped to `ABSURD`; ValueError if the string is not a number."""
+    """Return the number in a string, at most `ABSURD`; raise ValueError if the string is not a number."""
     try:
         number = Decimal(text)
     except DecimalException as error:
@@ -37,7 +37,7 @@ def decimal(text: str) -> int | Decimal:
 
 
 def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
-    """Return bytes rounded up, with one warning if any was changed."""
+    """Round sizes up to whole bytes; warn once if any of them changed."""
     if set(map(type, amounts)) <= {int}:
         return list(amounts)  # type: ignore[arg-type]
     whole = [a if isinstance(a, int) else int(a.to_integral_value(ROUND_CEILING)) for a in amounts]
@@ -95,7 +95,7 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A
 
 
 def parse_bytes(text: str) -> int:
-    """Return the bytes in "4GiB", "1.5 MB" or "1024", rounded up; ValueError if the text is not a size."""
+    """Return the bytes in "4GiB", "1.5 MB" or "1024", rounded up; raise ValueError if the string is not a size."""
     match = _SIZE.fullmatch(text)
     if match is None or match[2] not in _UNITS:
         raise no_size(text)
@@ -141,12 +141,12 @@ def format_seconds(seconds: float) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """Return a share in percent, such as "66.0 %"; a share of nothing is "0.0 %"."""
+    """Return `part / whole` in percent, such as "66.0 %"; "0.0 %" if `whole` is 0."""
     return f"{100 * part / whole if whole else 0:.1f} %"
 
 
 def fine_percent(part: float, whole: float) -> str:
-    """Return a share in percent, such as "66.0 %"; below 0.1 % with one nonzero digit, such as "0.003 %"."""
+    """Return `part / whole` in percent, such as "66.0 %"; below 0.1 % with one nonzero digit, such as "0.003 %"."""
     share = 100 * part / whole if whole else 0
     return f"{share:.1f} %" if abs(share) >= 0.1 else f"{share:.1g} %"
 
@@ -158,7 +158,7 @@ Reading = Callable[[Any], int | Decimal]
 
 
 def size_of(entry: Any) -> int | Decimal:
-    """Return a size in bytes from a number or from a string with or without a unit; ValueError if it is not a size."""
+    """Return a size in bytes from a number or a string with or without a unit; raise ValueError if it is no size."""
     number = _number(entry)
     if number is not None:
         return number
@@ -168,7 +168,7 @@ def size_of(entry: Any) -> int | Decimal:
 
 
 def cost_of(entry: Any) -> int | Decimal:
-    """Return a cost from a number or from a string; ValueError if the entry is not a cost."""
+    """Return a cost from a number or from a string; raise ValueError if the entry is not a cost."""
     number = _number(entry)
     if number is not None:
         return number

@@ -18,7 +18,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def code(name: str) -> str:
-    """Return a name as inline code; the delimiter has more backticks than any run of them in the name."""
+    """Return a name as inline code; the delimiter is longer than any sequence of backticks in the name."""
     fence = "`" * (max(map(len, re.findall("`+", name)), default=0) + 1)
     room = " " * (name.startswith("`") or name.endswith("`"))
     return f"{fence}{room}{name}{room}{fence}"

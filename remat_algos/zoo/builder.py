@@ -86,7 +86,7 @@ class Builder:
 
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
-        """Prefix the names of operations inside by `name` and a dot; `granularity="layer"` merges them to a node."""
+        """Prefix the names of operations inside with `name` and a dot; `granularity="layer"` makes them one node."""
         with self.scope(name):
             self._block.append(".".join(self._scope))
             try:
@@ -183,10 +183,10 @@ class Builder:
     ) -> list[Tensor]:
         """Add an operation of kind `op` (`ra.ir.operation_kinds`); return its first value, then its extra values.
 
-        `reads` are values and residents in argument order. `saves` are the values that the gradient reads, by default
-        those of the kind. Values in `extra` without a gradient are omitted if `counting` is "paper". The cost in FLOPs
-        is 2 `macs` + `flops` + `elements` times the FLOPs per element of the kind. `bytes_moved` is by default the
-        bytes of all reads and values. Workspaces are bytes, or a text such as "4MiB". A node with `once` is never
+        `reads` are values and residents in argument order. `saves` are the values that the gradient reads; the default
+        depends on the kind. Values in `extra` without a gradient are omitted if `counting` is "paper". The cost in
+        FLOPs is 2 `macs` + `flops` + `elements` times the FLOPs per element of the kind. `bytes_moved` is by default
+        the bytes of all reads and values. Workspaces are bytes, or a string such as "4MiB". A node with `once` is never
         recomputed. The first value has a gradient if `gradient` is true and its dtype is floating-point. `attributes`
         are passed to the `Layer`.
         """
@@ -228,7 +228,7 @@ class Builder:
         return values
 
     def _amount(self, name: str, what: str, entry: Any, read: Reading) -> int:
-        """Parse an amount: bytes, which are rounded up, or a whole number."""
+        """Parse an amount of bytes, rounded up, or a whole number."""
         if type(entry) is int:
             return entry
         try:

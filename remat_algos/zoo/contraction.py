@@ -27,7 +27,8 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
     A `once` node stays single. If it reads no value, like a dropout mask, it moves before its block; otherwise it
     splits the block. A block that reads no value with a gradient is split before its first node with a gradient,
     because otherwise it would have no gradient at all. A gradient costs `factor` times the compute of its block. If
-    some node of a block has a `grad_compute`, the gradient of each other node costs twice the compute of that node.
+    some node of a block has a `grad_compute`, the gradient of every other node of the block costs twice the compute of
+    that node.
     """
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part; contract its forward graph, then differentiate")
@@ -86,20 +87,20 @@ class _Contraction:
     An old value stays a value, becomes part of the inner value of its block (if gradients read it), or disappears.
     """
 
-    # By old node: its block.
+    # Per old node: its block.
     group: Int64
-    # By block: number of nodes.
+    # Per block: number of nodes.
     size: Int64
-    # By old value: its block, and True if it stays a value.
+    # Per old value: its block, and True if it stays a value.
     home: Int64
     kept: Bool
-    # By block: bytes of the inner value; -1 without an inner value.
+    # Per block: bytes of the inner value; -1 without an inner value.
     inner: Int64
-    # By new value: its old value; -1 for an inner value.
+    # Per new value: its old value; -1 for an inner value.
     origin: Int64
     # Row pointers from blocks to new values.
     value_indptr: Int64
-    # By old value: the new value that contains it; -1 if it disappears.
+    # Per old value: the new value that contains it; -1 if it disappears.
     value: Int32
 
     @classmethod
@@ -174,7 +175,7 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
 
 
 def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
-    """Return the first node with a gradient of each run that reads no value with a gradient from outside."""
+    """Return the first node with a gradient of every run whose inputs from outside have no gradients."""
     reader = row_of(graph.read_indptr)
     has_gradient = rules.grad_memory[graph.read_indices] >= 0
     reader, source = reader[has_gradient], graph.producer[graph.read_indices[has_gradient]]
@@ -184,7 +185,7 @@ def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
 
 
 def _kept(graph: ComputationGraph, group: Int64, merged: Bool) -> Bool:
-    """bool[n_values]: True for a value that stays: an output, or of a single node, or read outside its block."""
+    """bool[n_values]: True for a value that stays: an output, a value of a single node, or read outside its block."""
     home, reader = group[graph.producer], group[row_of(graph.read_indptr)]
     kept = graph.output | ~merged[home]
     kept[graph.read_indices[home[graph.read_indices] != reader]] = True
@@ -224,7 +225,7 @@ def _resident(graph: ComputationGraph, blocks: _Contraction) -> Resident | None:
 
 
 def _mark(graph: ComputationGraph, blocks: _Contraction) -> Int8 | None:
-    """Return the marks of blocks; a block has a mark if all its nodes have this mark."""
+    """Return the marks of blocks; a block gets a mark if all its nodes have this mark."""
     if graph.mark is None:
         return None
     keep, recompute = (blocks.sums(graph.mark == mark) == blocks.size for mark in (KEEP, RECOMPUTE))
@@ -289,8 +290,8 @@ def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) 
     """Return the workspace of each block and of its gradient, such that contraction does not lower the peak.
 
     The workspace is the peak while the nodes of the block run, minus the bytes of the new node; 0 for a single node.
-    Both graphs are differentiated, with every output that has a gradient as a loss, and simulated in id order, with and
-    without gradients of parameters; the maximum counts.
+    Both graphs are differentiated, with every output that has a gradient as a loss, and simulated in id order. This is
+    done with and without gradients of parameters, and the larger workspace counts.
     """
     span = _spans(group)
     home = np.full(coarse.n_nodes, -1)
@@ -352,10 +353,10 @@ class _IdOrderSteps:
         return cls(owner[order], order >= graph.n_nodes, seed[order], live, before)
 
     def rise(self, n_blocks: int, home: Int64, part: Bool, counted: Bool | None = None) -> Int64:
-        """int64[n_blocks]: maximum live bytes in steps of a block, minus those before its first step; -1 without steps.
+        """int64[n_blocks]: maximum live bytes in a block, minus those live before its first step; -1 without steps.
 
-        `home`, int64[n], is the block of each forward node, or -1. Only steps in `part` count; the maximum is only
-        over those that are also in `counted`.
+        `home`, int64[n], is the block of each forward node, or -1. Only steps in `part` count, and the
+        maximum ignores those that are not in `counted`.
         """
         steps = np.flatnonzero(part & (home[self.owner] >= 0))
         highest, before = np.full((2, n_blocks), -1, np.int64)

@@ -173,7 +173,7 @@ class Convolutions(Builder):
                     length=n + 2 * p,
                 )
             place = -(-room // s) if cover else room // s
-            # With `cover`, drop the last window if it would begin in the padding.
+            # With `cover`, drop the last window if it would begin in the padding after the image.
             places.append(place + 1 if not cover or place * s < n + p else place)
         return tuple(places)
 

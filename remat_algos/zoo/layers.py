@@ -116,7 +116,7 @@ class Layers(Convolutions, Products):
             return self.view(y, *x.shape), self._balance(probabilities, places)
 
     def _places(self, probabilities: Tensor, chosen: int) -> Tensor:
-        """Choose the experts of each row and its positions there; `once`, as a recomputation could differ."""
+        """Choose the experts of each row and its place in their inputs; `once`, because a second run could differ."""
         return self.run(
             "Route",
             [probabilities],
@@ -129,7 +129,7 @@ class Layers(Convolutions, Products):
         )
 
     def _shares(self, probabilities: Tensor, places: Tensor) -> Tensor:
-        """Return the probabilities of the chosen experts; several are normalized to the sum 1."""
+        """Return the weights of the chosen experts: their probabilities, divided by their sum if there are several."""
         shares = self.run("Slice", [probabilities, places], places.shape, name=self.named("shares"), saves=[places])
         if places.shape[1] == 1:
             return shares
@@ -137,7 +137,7 @@ class Layers(Convolutions, Products):
         return self.pointwise("Divide", [shares, total], name="weights")
 
     def _dispatched(self, rows: Tensor, places: Tensor, experts: int, capacity: int) -> list[Tensor]:
-        """Copy the rows of each expert; one node makes all copies."""
+        """Copy to each expert the rows that it transforms; one node makes all copies."""
         room = min(rows.shape[0], -(-prod(places.shape) * capacity // (100 * experts)))
         shape = (room, rows.shape[1])
         extra = [ExtraValue(str(k), shape, rows.dtype, gradient=True) for k in range(1, experts)]

@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 class Tensor(NamedTuple):
-    """A value (id >= 0) or a resident (id < 0), seen in some shape."""
+    """A value (id >= 0) or a resident (id < 0), in the shape that its reader sees."""
 
     value: int
     shape: Shape
@@ -27,9 +27,9 @@ class Layer(NamedTuple):
     """An operation of a network; `name` and `op` are those of its node before blocks are merged.
 
     `block` is "" for an operation without a block. `shapes` and `dtypes` are those of the computed values. `parameters`
-    are the names of the parameters that it reads. `flops` counts two per multiply-add, and element-wise operations.
-    `bytes_moved` counts each byte read or written once, including parameters. `attributes` contains kernel, stride and
-    so on. `arguments` are the reads in argument order, including repeats, in the shapes of their views.
+    are the names of the parameters that it reads. `flops` includes element-wise operations; a multiply-add counts as
+    two. `bytes_moved` counts each byte read or written once, including parameters. `attributes` contains kernel, stride
+    and so on. `arguments` are the reads in argument order, including repeats, in the shapes of their views.
     """
 
     name: str

@@ -19,9 +19,9 @@ STATE = ROLES.index("state")
 
 
 class UpdateStep(NamedTuple):
-    """An operation that is part of the update of a parameter; reads and writes are names.
+    """An operation that is part of the update of a parameter p; `reads` and `writes` are names.
 
-    `p` is the parameter, `m` means `m(p)`, `m@new` means `m(p)@new`. A write to p creates no value.
+    The name `p` means the parameter, `m` the state `m(p)`, `m@new` the value `m(p)@new`. A write to `p` makes no value.
     """
 
     name: str
@@ -117,9 +117,9 @@ def with_optimizer(
     `update(p)` reads `grad(p)`, p and its optimizer states, which become residents (`m(p)`, `v(p)`), and changes p and
     the states in place. A node of an update that reads or changes a parameter or state must run only once. Only the id
     order ensures that a parameter is read before it changes. Updates become outputs, and the gradients that they read
-    no longer are. With `primitive`, an update has one node per element-wise operation, each with a value of the size of
-    the parameter, as without fusion. `cost` is a function of the name of the operation, the bytes of the parameter and
-    the bytes moved; by default each node costs 1.
+    are no longer outputs. With `primitive`, an update has one node per element-wise operation, each with a value of the
+    size of the parameter, as without fusion. `cost` is a function of the name of the operation, the bytes of the
+    parameter and the bytes moved; by default each node costs 1.
     """
     if optimizer not in OPTIMIZERS:
         raise GraphError(

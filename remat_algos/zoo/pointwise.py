@@ -20,7 +20,7 @@ class Pointwise(Builder):
         name: str = "",
         saves: Sequence[Tensor] | None = None,
     ) -> Tensor:
-        """An element-wise operation; the result has the shape of the first read, or `shape`."""
+        """An element-wise operation; the result has the shape of the first input, or `shape`."""
         self._some(name or op.lower(), reads)
         shape = reads[0].shape if shape is None else shape
         self._broadcast(name or op.lower(), reads, shape)

@@ -11,7 +11,7 @@ from remat_algos.ir.arrays import Int64, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 
-# Maximum of random sizes and costs.
+# Maximum random size and maximum random cost.
 LARGEST_AMOUNT = 100
 
 
@@ -125,8 +125,8 @@ def layered_dag(
 ) -> ComputationGraph:
     """Build a random forward graph in layers of `width` nodes, with random sizes and costs between 1 and 100.
 
-    A node reads between `reads[0]` and `reads[1]` values: one of the previous layer, and others of any earlier layer
-    whose ids are smaller by at most `reach`. The nodes of a layer read different values of the previous layer, so every
+    A node v reads between `reads[0]` and `reads[1]` values: one of the previous layer, and others of any earlier nodes
+    with ids from v - reach on. The nodes of a layer read different values of the previous layer, so every
     node is read, except in the last two layers. `width` is by default the rounded square root of `n_nodes`, or less if
     `reach` requires that.
     """
@@ -165,7 +165,7 @@ def layered_dag(
 
 
 def _distinct(first: Int64, available: Int64, n_columns: int, rng: np.random.Generator) -> Int64:
-    """int64[n, n_columns]: distinct numbers per row, below `available` and starting with `first`."""
+    """int64[n, n_columns]: rows of distinct numbers; row i begins with `first[i]` and stays below `available[i]`."""
     columns = np.empty((first.size, n_columns), np.int64)
     columns[:, 0] = first
     for k in range(1, n_columns):

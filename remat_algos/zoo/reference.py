@@ -14,7 +14,7 @@ PREFIX = "model:"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a model, which a text can set.
+    """An option of a model that can be set by a string.
 
     `kind` is the type in the signature: "int", "str", "tuple[int, ...] | None". If `own`, the option belongs to the
     family, else to `Settings`. `choices` are the allowed names.
@@ -27,7 +27,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def read(self, text: str) -> Any:
-        """Parse a text; return it unchanged if the type is wrong, so that `build` rejects it."""
+        """Parse a string; return it unchanged if the type is wrong, so that `build` rejects it."""
         word = text.strip().lower()
         if "None" in self.kind and word == "none":
             return None
@@ -42,7 +42,7 @@ class Option:
 
     @property
     def written(self) -> str:
-        """The default value as text."""
+        """The default value as a string."""
         if isinstance(self.default, tuple | list):
             return ",".join(map(str, self.default))
         return (
@@ -60,12 +60,12 @@ class Option:
 
 
 def is_reference(text: str) -> bool:
-    """Return True if a text names a model, not a file."""
+    """Return True if a string names a model, not a file."""
     return text.startswith(PREFIX)
 
 
 def split_reference(text: str) -> tuple[str, dict[str, str]]:
-    """Split a reference, with or without `model:`, into the model and {option: text}; `%26` means an ampersand."""
+    """Split a reference, with or without `model:`, into the model and {option: string}; `%26` means an ampersand."""
     model, _, query = text.removeprefix(PREFIX).partition("?")
     model = unquote(model)
     texts: dict[str, str] = {}

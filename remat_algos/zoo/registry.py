@@ -31,7 +31,7 @@ class Family(Registered):
     """Models built by one function, `function(net, *, batch, ...)`, which adds operations to a `Layers`.
 
     `variants` maps each model to its options that differ from the defaults. `grows` maps an option to its valid values,
-    in ascending order; for other options, any number of 1 or more is valid.
+    in ascending order; an option that is not in it may be any number of 1 or more.
     """
 
     variants: Variants
@@ -41,7 +41,7 @@ class Family(Registered):
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """The options of the family, with defaults and with types as text."""
+        """The options of the family, with defaults and with types as strings."""
         # `slots=True` creates a new class, so super() without arguments fails.
         own = super(Family, self).parameters
         return {name: parameter.replace(annotation=kind_of(parameter.annotation)) for name, parameter in own.items()}
@@ -59,12 +59,12 @@ FAMILIES = Registry[Family](package)
 
 
 def multiples_of(option: str, times: int = 1) -> Values:
-    """Return the rule that valid values are multiples of another option, multiplied by `times`."""
+    """Return a rule: the valid values are the multiples of `times` times another option."""
     return lambda options: range(times * options[option], LARGEST_OPTION + 1, times * options[option])
 
 
 def divisors_of(option: str) -> Values:
-    """Return the rule that valid values divide another option."""
+    """Return a rule: the valid values are the divisors of another option."""
     return lambda options: [d for d in range(1, options[option] + 1) if options[option] % d == 0]
 
 
@@ -130,7 +130,7 @@ def read_reference(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def nearest_reference(text: str) -> str | None:
-    """Guess the model meant by a text without `model:`, ignoring case and hyphens; None if nothing is similar."""
+    """Return the model whose name is most similar to a string, ignoring case and hyphens; None if none is similar."""
     model, mark, query = text.partition("?")
     names = [*list_models(), *(family.name for family in list_families())]
     near = get_close_matches(model.lower().replace("-", "_"), names, n=1, cutoff=0.8)

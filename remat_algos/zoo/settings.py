@@ -40,7 +40,7 @@ class Settings:
         one node with one value, which draws the same mask in each run from a stored seed.
     counting : {"framework", "paper"}
         `framework`: statistics, masks and indices are values, and convolutions have workspaces. `paper`: one value per
-        operation, no workspaces, and gradients have the same reads as in the graphs of kusumoto2019.
+        operation, no workspaces, and gradients read the same values as in the graphs of kusumoto2019.
     granularity : {"operation", "layer", "primitive"}
         `operation`: one node per operation of a framework. `layer`: one node per block. `primitive`: norms, softmax,
         activations and optimizers consist of element-wise operations and reductions.

@@ -22,7 +22,6 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import MAX_LISTED, counted, exact_bytes, format_bytes
 
-"""Maximum number of buffers for which addresses in several arenas are printed; -o and --json give all addresses."""
 METHODS = {
     "offsets": "arbitrary addresses, by greedy orders and an exact search",
     "sharing": "blocks that values use one after the other (chen2016)",

@@ -29,7 +29,7 @@ KINDS_SHOWN = 8
 NAMES_SHOWN = 4
 # Minimum and maximum significant digits of the price per byte.
 PRICE_DIGITS, FLOAT_DIGITS = 4, 17
-# Sums below WHOLE_FROM units are printed with DECIMALS digits after the point.
+# Sums below WHOLE_FROM units are printed with DECIMALS decimal places.
 DECIMALS, WHOLE_FROM = 3, 1000
 
 
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundTable(Result):
-    """Bounds for several budgets, or one bound with its proof; `limits` maps the text of a budget to bytes."""
+    """Bounds for budgets, or one bound with its proof; `limits` maps budgets, as the user wrote them, to bytes."""
 
     curve: BoundCurve
     limits: dict[str, int]

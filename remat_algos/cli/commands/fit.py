@@ -88,7 +88,7 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
 
 
 def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
-    """Raise RematError if the varied option is not a numeric option of the model, or has a fixed value too."""
+    """Raise RematError if the varied option is not a numeric option of the model, or also has a fixed value."""
     options_by_name = options_of(model)
     numbers = [name for name, option in options_by_name.items() if option.own and option.kind.startswith("int")]
     if vary in numbers and vary not in options:
@@ -116,7 +116,7 @@ def _counting(options: Mapping[str, Any]) -> str:
 
 
 def _builder(model: str, options: Mapping[str, Any], vary: str, bits: int) -> Callable[[int], ComputationGraph]:
-    """Return a function from a value of the varied option to a training graph; `bits` encode feature maps."""
+    """Return a function from a value of the varied option to a training graph; `bits` per encoded element, or 0."""
     of_parameters = bool(bits) and options.get("parameter_gradients") is True
     own = {"parameter_gradients": False} if of_parameters else {}
 

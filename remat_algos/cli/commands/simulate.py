@@ -190,7 +190,7 @@ def _print_matrices(simulation: Any, form: str) -> None:
 
 
 def _words(names: Sequence[str]) -> str:
-    """Join names by blanks; blanks and backslashes in a name are escaped by a backslash."""
+    """Join names by spaces; spaces and backslashes in a name are escaped by a backslash."""
     return " ".join(name.replace("\\", r"\\").replace(" ", r"\ ") for name in names)
 
 
@@ -247,7 +247,7 @@ def _fit(limit: int, reserved: Any) -> str:
 
 
 def _late_frees(simulation: Any) -> str:
-    """Describe how many values are freed late, and what the peak would be without that."""
+    """Describe how many values are freed late, and what the peak would be if they were not."""
     rows, order = simulation.schedule.lingering, simulation.schedule.order
     peak = format_bytes(simulate(simulation.graph, order).peak_memory)
     return f"{counted(len(rows), 'value')} freed later than after the last read; without this the peak would be {peak}"

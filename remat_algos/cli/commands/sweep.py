@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LOG_SECONDS = 60.0
 PICTURES = ("profiles", "overheads", "solve_times")
 OF_JOBS = ("output", "processes", "dask", "part", "retries", "retry_failed", "timeout", "memory", "modules")
-"""Options that apply to jobs, not to a folder of results."""
+"""Options for running jobs; a command that only shows a folder of results rejects them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

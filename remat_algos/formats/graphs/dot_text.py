@@ -87,7 +87,7 @@ def _read(text: str, source: str) -> Any:
 
 
 def _check_work(text: str, source: str) -> None:
-    """Raise GraphError for text that takes pydot very long: deeply nested braces, or many statements about a node."""
+    """Raise GraphError if pydot would take very long: deeply nested braces, or many statements about a node."""
     depth, brackets, before, last = 0, 0, "", ""
     counts = Counter[str]()
     for token in _TOKEN.finditer(text):

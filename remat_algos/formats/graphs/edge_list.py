@@ -20,13 +20,13 @@ _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _AMOUNT = re.compile(r"[+-]?(?:\d[\d.,:/-]*|\.\d+)(?:[eE][+-]?\d+)?(?:[A-Za-z]{1,3}|%)?", re.ASCII)
 ARROWS = ("-->", "--", "=>", "==>", "~>", "<-", "<--", "→", "⇒")
 LOOSE = 3
-"""Minimum number of pairs without a common name that count as a table of keys and values."""
+"""Minimum number of lines with two names that count as a table of keys and values if no name occurs twice."""
 
 
 def _parse(text: str, source: str) -> Tables:
     """Parse rows of size and cost 1; nodes are sorted if all are numbers, else in the order of first appearance."""
     rows: dict[str, NodeRow] = {}
-    # alone: a line has a single name; named: a name is quoted. Either excludes a table of two columns.
+    # alone: some line has a single name; named: some name is quoted. Neither happens in a table of two columns.
     alone = named = False
     plain = not any(mark in text for mark in ("#", '"', ARROW))
     for line, content in enumerate(text.splitlines(), start=1):
@@ -99,7 +99,7 @@ def _words(content: str, source: str, line: int) -> tuple[list[str], list[str]]:
 
 
 def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
-    """Raise GraphError for two columns that cannot be edges: names and numbers, or pairs without a common name."""
+    """Raise GraphError if the file is probably a table: names and numbers, or two columns without a common name."""
     pairs = [(u, row.name) for row in rows.values() for u in row.reads]
     if not pairs and len(rows) == 1:
         return
@@ -118,7 +118,7 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
 
 
 def _kind(sources: Sequence[str], targets: Sequence[str]) -> str | None:
-    """Describe why two columns without a common name cannot be nodes; return None if they can."""
+    """Describe two columns without a common name if they cannot be nodes, such as "names and numbers"; else None."""
     of_sources, of_targets = ({bool(_AMOUNT.fullmatch(name)) for name in names} for names in (sources, targets))
     if of_sources == of_targets == {True} and any("." in name for name in (*sources, *targets)):
         return "decimals"
@@ -170,4 +170,4 @@ def in_order(names: Iterable[str]) -> Sequence[str]:
 GRAPH_FORMAT = GraphFormat(
     "edge list", _parse, _dump, (".txt", ".edges"), sniff=lambda content, ending: False, edges_only=True
 )
-"""The fallback for texts that no other format recognizes."""
+"""The fallback for text that no other format recognizes."""

@@ -57,7 +57,7 @@ def _check(root: ElementTree.Element, source: str) -> None:
 
 
 def _prepare(root: ElementTree.Element) -> None:
-    """Make networkx read numbers as text, with their units, and number the edges, because networkx reorders them."""
+    """Make networkx read numbers as strings, with their units, and number the edges, because networkx reorders them."""
     edges = root.findall(".//{*}edge")
     ids = {key for key in (edge.get("id", "") for edge in edges) if key.isascii() and key.isdecimal() and len(key) < 10}
     if len(ids) < len(edges):
@@ -123,7 +123,7 @@ def _dump(graph: ComputationGraph) -> str:
 
 
 def _plain(record: Record) -> Record:
-    """Convert numbers without a GraphML type to text."""
+    """Convert numbers without a GraphML type to strings."""
     return {name: value if isinstance(value, int | str) else str(value) for name, value in record.items()}
 
 

@@ -46,7 +46,7 @@ KEYS: Known = dict.fromkeys(
     ("format", "version", "nodes", "residents", "backward", "compute_unit", "compute_scale", "views", "derivation"), ()
 )
 OF_VALUE = ("memory", "output", "grad_memory", "view_of")
-"""Keys of a value that may be in the node itself if the node has no `values`."""
+"""Keys that describe a value; they may be in the object of the node if that has no `values`."""
 VALUE_KEYS: Known = {"name": (), **dict.fromkeys(OF_VALUE, ()), "memory": VALUE_COLUMNS["memory_bytes"]}
 NODE_KEYS: Known = {
     **{"name": (), "op": (), "compute": NODE_COLUMNS["compute"], "workspace": (), "once": ()},
@@ -298,7 +298,7 @@ class _Reader:
     def _named(
         self, record: dict[str, Any], what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]
     ) -> tuple[_Fields, dict[str, Meaning]]:
-        """Return the entries by plain key, and the meanings of keys of costs."""
+        """Return the entries with normalized keys, and the meanings of those keys that are costs."""
         entries: dict[str, Any] = {}
         costs: dict[str, Meaning] = {}
         unknown = []
@@ -396,7 +396,7 @@ def _node_link_tables(record: Mapping[str, Any], source: str) -> Tables:
 
 
 def _name_of(node: Any) -> str:
-    """Return the name of a node, which is a number, text or list in JSON; lists were tuples in Python."""
+    """Return the name of a node, which is a number, string or list in JSON; lists were tuples in Python."""
     return str(_hashable(node))
 
 
@@ -444,7 +444,7 @@ def _record_of(pairs: Any) -> Record:
 
 
 def _sniff(text: str, ending: str) -> bool:
-    """Return True for an object, or for a list in a .json file: an edge list may begin with a node called [CLS]."""
+    """Return True for an object, or for a list in a .json file; in other files [CLS] may be a node of an edge list."""
     start = _START.match(text)
     return start is not None and (start[1] == "{" or ending == ".json")
 

@@ -1,4 +1,4 @@
-"""Graphs as npz files with NumPy arrays and one JSON text; reading a file never executes code."""
+"""Graphs as npz files with NumPy arrays and one JSON string; reading a file never executes code."""
 
 from __future__ import annotations
 

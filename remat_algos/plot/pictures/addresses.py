@@ -37,15 +37,15 @@ def addresses(
     allocation : Allocation or SplitAllocation
         The used parts of several arenas are stacked, with a line above each.
     simulation : Simulation, optional
-        Simulation of the schedule of the buffers, for colours and names.
+        Simulation of the schedule that uses the buffers; it determines their colours and names.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
     Returns
     -------
     Axes
-        y is in bytes, x in steps; step s covers s - 0.5 to s + 0.5. Each role has one collection. A rectangle ends
-        where another buffer overwrites its bytes in place. If there is room, it shows the name of the buffer or
+        y is in bytes, x in steps; step s covers s - 0.5 to s + 0.5. One collection per role. A rectangle ends where
+        another buffer overwrites its bytes in place. If there is room, it shows the name of the buffer or
         of its value, or the index of the buffer.
 
     Examples
@@ -86,7 +86,7 @@ def addresses(
 
 
 def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Allocation, SplitAllocation | None]:
-    """Stack the used parts of several arenas in one allocation; return it and the original, or None for one arena."""
+    """Stack all arenas in one allocation; return it, and the original if that is a SplitAllocation, else None."""
     check_kind(allocation, Allocation, "allocation", SplitAllocation)
     if not isinstance(allocation, SplitAllocation):
         return allocation, None
@@ -160,7 +160,7 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
 def addresses_text(
     allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, width: int, height: int = 16
 ) -> list[str]:
-    """Return a chart: columns are one or more steps, rows are ranges of addresses."""
+    """Return a chart; a column shows one or more steps, a row a range of addresses."""
     height = max(height, 4)
     allocation, split = _one_above_another(allocation)
     first, last = _span(allocation)
@@ -183,7 +183,7 @@ def addresses_text(
 
 
 def _cells(allocation: Allocation, among: Int64, edges: Int64, height: int) -> Int64:
-    """int64[k, 4]: first and end column, first and end row of each buffer of `among`."""
+    """int64[k, 4]: (first column, end column, first row, end row) of each buffer in `among`; ends are exclusive."""
     buffers, size = allocation.buffers, max(1, allocation.size)
     low, high = allocation.offset[among], (allocation.offset + buffers.size)[among]
     begin = np.searchsorted(edges, buffers.begin[among], side="right") - 1

@@ -105,23 +105,23 @@ def animation(
     steps : range, optional
         The steps to show, such as `range(0, 100)`; by default all.
     compared : sequence of Plan, Simulation or ComputationGraph, optional
-        Plans to compare with; the byte and step axes are long enough for all of them. If each of several animations
-        is compared with the others, all have the same scale and speed.
+        Plans to compare with; the byte and step axes are long enough for all of them. To give several animations the
+        same scale and speed, compare each with all others.
 
     Returns
     -------
     Animation
-        Notebooks display it; `save` writes it to a file. Nodes have names if there are at most 12, or at most 25 whose
-        names fit.
+        Notebooks display it; `save` writes it to a file. Names of nodes are shown if there are at most 12 nodes, or
+        if there are at most 25 and all names fit.
 
     Raises
     ------
     PlanError
         If there are more than 10,000 steps or nodes.
     ScheduleError
-        If `steps` are not steps of the schedule.
+        If `steps` contains a number that is not a step of the schedule.
     ValueError
-        If `seconds` is not above 0, or above 600.
+        If `seconds` is 0 or less, or more than 600.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def node_changes(lanes: Lanes, steps: range) -> Changes:
 
 
 def _changes(spans: list[tuple[int, int, int]], steps: range) -> list[tuple[int, int]]:
-    """Return the (place, state) changes of a node with instances (begin, end, state); the latest live one counts."""
+    """Return the (place, state) changes of a node with instances (begin, end, state); the latest one live counts."""
     inside = {step for begin, end, _ in spans for step in (begin, end) if steps.start < step < steps.stop}
     states: list[tuple[int, int]] = []
     # Max-heap by begin, then by state; expired instances are popped lazily.
@@ -229,7 +229,7 @@ def _svg(animated: Animation) -> str:
     share = 1 - min(tuning.HOLD, animated.seconds / 4) / animated.seconds
     digits = 2 if animated.length < 4000 else 4
     places = [f"{100 * share * place / animated.length:.{digits}f}%" for place in range(animated.length + 1)]
-    # `EMPTY` is -1, so its rule is the last.
+    # `EMPTY` is -1, so the last rule is that of nodes without a live value.
     inks_of = [*(f"fill:var(--{name[0]})" for name in STATES), "fill:var(--p)"]
     moves = ["".join(f"{places[at]}{{{inks_of[state]}}}" for at, state in each) for each in changes]
     heights = (CURVE * animated.trace / animated.top).tolist()
@@ -338,7 +338,7 @@ def _text(x: float, y: float, word: str, anchor: str = "", size: int = 13) -> st
 
 
 def _dots(graph: ComputationGraph, drawing: _PixelPlaces, states: NDArray[np.int64], root: str, ringed: int) -> str:
-    """Return the circles of nodes, grouped by state, and the ring around node `ringed`; both show the peak."""
+    """Return the circles of nodes, grouped by their state at the peak, and the ring around node `ringed`."""
     inks, labels = INKS["light"], graph.labels
     groups = []
     for state, name in ((EMPTY, "paper"), *enumerate(STATES)):
@@ -400,7 +400,7 @@ def _style(root: str, animated: Animation, places: list[str]) -> str:
         moves[".s"] = f"animation:{root}s {loop} steps({m - 1}) infinite"
         last = f"{places[m - 1]},100%{{transform:translateY(-{LINE * (m - 1)}px)}}"
         frames.append(f"@keyframes {root}s{{0%{{transform:translateY(0)}}{last}}}")
-    # The `animation` shorthand resets the play state, and its selectors may be more specific: hence !important.
+    # !important, because the `animation` shorthand resets the play state in rules that may be more specific.
     motion = styled(moves) + f"#{root}:hover *{{animation-play-state:paused!important}}"
     return (
         f"{colours('light')}@media(prefers-color-scheme:dark){{{colours('dark')}{dark}}}"

@@ -79,7 +79,7 @@ def _named(subjects: Subjects) -> dict[str, Breakdown]:
 
 
 def _large(breakdowns: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return the layer types that get their own band, the largest first: above 1/150 of the highest bar."""
+    """Return the layer types above 1/150 of the highest bar, in decreasing order; each of them gets its own band."""
     largest = {name: max(a.get(name, 0) for a in amounts) for b in breakdowns.values() for name in b.types}
     smallest = max(sum(a.values()) for a in amounts) / 150
     large = [name for name in sorted(largest, key=lambda name: (-largest[name], name)) if largest[name] > smallest]

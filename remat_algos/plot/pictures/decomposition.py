@@ -200,7 +200,7 @@ def decomposition_text(
     width: int,
     height: int = 40,
 ) -> list[str]:
-    """Return a line per bag; several children of a bag are indented as branches. Lines beyond `height` are omitted."""
+    """Return a line per bag, at most `height` lines; if a bag has several children, they are indented as branches."""
     tree = bag_tree(decomposition, names, graph, separators)
     height, n = max(4, height), decomposition.n_bags
     lines = wrapped(_sentences(decomposition, graph, separators), width)

@@ -108,7 +108,7 @@ def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
 
 
 def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
-    """Draw the region below the lower bounds, and the run without rematerialization."""
+    """Draw the region below the lower bounds, and the point of the run without rematerialization."""
     infeasible = _infeasible(ax, frontier.bound_memory)
     style: dict[str, Any] = {"color": axes.ink(), "markersize": 11, "fillstyle": "none", "clip_on": False}
     (base,) = ax.plot(frontier.base, 0, "o", label="without rematerialization", **style)
@@ -162,7 +162,7 @@ def _sentences(frontier: Frontier) -> list[str]:
 
 @checked_arguments
 def frontier_text(frontier: Frontier, *, width: int, height: int = 12) -> list[str]:
-    """Return a line per plan, with a bar as long as its peak; of many plans the first, the last and some between."""
+    """Return a line per plan, with a bar as long as its peak; if there are too many plans, some are omitted."""
     best = {(plan.peak_memory, plan.overhead_in_time) for plan in frontier.plans}
     limit = max(1, _right(frontier))
 
@@ -240,7 +240,7 @@ def bounds_text(curve: BoundCurve, *, width: int) -> list[str]:
 
 
 def _points(curve: BoundCurve) -> list[tuple[int, float]]:
-    """Return (limit, overhead in % of one pass) by rising limit."""
+    """Return (limit, overhead in % of one pass) in order of increasing limit."""
     one_pass = max(1, curve.graph.needed_compute)
     compute = [100 * (bound.amount - curve.graph.needed_compute) / one_pass for bound in curve.bounds]
     return list(zip(curve.limits, compute, strict=True))

@@ -76,7 +76,7 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
 
 
 def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[ComputationGraph, Any, Kinds]:
-    """Return the graph, the number of runs of each node, and its kind, a key of `NODES`."""
+    """Return the graph, the number of runs of each node, and the kind of each node, a key of `NODES`."""
     if isinstance(subject, ComputationGraph):
         kinds = np.where(subject.forward, "node" if subject.forward.all() else "forward", "gradient")
         kinds = np.where(subject.once, "once", kinds)
@@ -196,7 +196,7 @@ def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds
 
 def _edges(ax: Axes, placed: LayeredLayout, on_side: bool) -> None:
     for lines, width, alpha in ((placed.across, 0.5, 0.5), (placed.inside, 0.9, 0.9)):
-        # Above 800 lines, each is fainter.
+        # If there are more than 800 lines, draw them fainter.
         faint = alpha * min(1, max(0.08, 800 / max(1, len(lines))))
         axes.edges(ax, lines[:, :, ::-1] if on_side else lines, width, faint)
 
@@ -233,7 +233,7 @@ def _sentences(subject: Subject) -> list[str]:
 
 @checked_arguments
 def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int, height: int = 40) -> list[str]:
-    """Return a line per node, with its bytes and inputs; of many nodes only the first and the last."""
+    """Return a line per node, with its bytes and inputs; if there are many nodes, only the first and the last ones."""
     graph, runs, kinds = _what(subject, copies)
     counts = [(style, int((kinds == kind).sum())) for kind, style in NODES.items()]
     key = "  ".join(f"{style.character} {count:,} {style.label}" for style, count in counts if count)

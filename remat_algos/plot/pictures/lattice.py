@@ -112,7 +112,7 @@ def _members(family: LowerSetFamily) -> Bool:
 
 
 def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[int], list[int]]:
-    """Return the row of each set of the chain, and the row after each node when nodes run in id order."""
+    """Return the row in `members` of each set of the chain, and the rows that a pass in id order goes through."""
     row = {one.tobytes(): i for i, one in enumerate(members)}
     block = path.blocks(family.graph)[family.nodes]
     cuts, passed, so_far = [], [0], np.zeros(family.nodes.size, bool)
@@ -292,7 +292,7 @@ def terms(
         A graph with a backward part.
     lower_sets : LowerSets
     keep_last, lazy : bool
-        Options of `canonical_schedule`, which is simulated; formula (2) assumes that both are False.
+        Options of `canonical_schedule`, which makes the simulated schedule; formula (2) assumes that both are False.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
@@ -339,7 +339,7 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
     gradient = ~graph.forward[order]
     again = ~gradient & ~simulation.schedule.first_run
     of_step = np.where(gradient, block[graph.owner[order]], block[order])
-    # Gradients of nodes that never run belong to no block: count them with the last.
+    # Gradients of nodes that never run belong to no block: count them in the last one.
     of_step[of_step < 0] = k - 1
     following = np.minimum.accumulate(np.where(gradient, np.arange(order.size), order.size)[::-1])[::-1]
     of_step[again] = np.append(of_step, k - 1)[following[again]]

@@ -96,7 +96,7 @@ def areas(ax: Axes, lanes: Lanes, shown: Int64, edges: NDArray[Any]) -> list[tup
 
 
 def _near(amount: int | None, peak: int) -> int:
-    """Return the amount if the scale includes it, else 0."""
+    """Return a budget if it is close enough to the peak to be drawn on the same scale; else 0."""
     return 0 if amount is None or amount > tuning.MAX_PEAKS * peak else amount
 
 
@@ -143,7 +143,7 @@ def _peak(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
 
 @checked_arguments
 def memory_text(subject: Subject, *, limit: int | None = None, width: int, height: int = 16) -> list[str]:
-    """Return a chart with a column per step, or for several steps, above the live set at the peak."""
+    """Return a chart of bytes, in which a column shows one or more steps, and below it the live set at the peak."""
     lanes = Lanes.of(subject, limit)
     _, shown = lanes.columns(width - tuning.GUTTER)
     wide = max(1, min(tuning.MAX_WIDE, (width - tuning.GUTTER) // max(1, shown.size)))
@@ -288,7 +288,7 @@ WORK = (
     Style("stored", SKY, "▚"),
     Style("loaded", PLUM, "▞", hatch="\\\\\\\\"),
 )
-"""Styles of the work of engines: three kinds of compute, copies out, copies in."""
+"""Styles of the work of engines: three kinds of compute, copies to the host, copies from the host."""
 
 # Characters for a column, by the share of it that is filled.
 SHARES = " ▁▂▃▄▅▆▇█"
@@ -418,7 +418,7 @@ def _time_axis(ax: Axes, played: Timeline) -> None:
 
 @checked_arguments
 def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: int, height: int = 12) -> list[str]:
-    """Return a chart of memory, where a column shows the maximum of its steps, above the busy share of each engine."""
+    """Return a chart of memory, and below it the busy share of each engine; a column shows the maximum of its steps."""
     lanes, played = _played(subject, limit)
     count, host = width - tuning.GUTTER, lanes.simulation.host_peak
     edges = np.linspace(0, played.last, count + 1)

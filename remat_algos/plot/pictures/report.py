@@ -35,7 +35,7 @@ FORMAT, VERSION = "remat-report", 1
 
 @checked_arguments
 def report(plan: Plan | Simulation, compared: Plan | Simulation | None = None, *, title: str = "") -> str:
-    """Return an HTML page that steps through a plan next to another one.
+    """Return an HTML page that steps through a plan and another plan side by side.
 
     The page is one file that loads nothing else. It shows the graph, the memory of each step, the schedule, and for
     each node the reasons that `explain` prints. The data are compressed above 500,000 characters (about 1,000 nodes).
@@ -118,7 +118,7 @@ def _page(data: dict[str, object], title: str) -> str:
 
 
 def _data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON object of a page: columns instead of objects, ids instead of names, and every text once.
+    """Return the JSON object of a page: columns instead of objects, ids instead of names, and every string once.
 
     "top" is the end of all byte axes. "clock" is the step of each plan at each tick. "layout" is in hundredths of the
     width of a node. An instance is live in steps [made, end).
@@ -147,8 +147,8 @@ def _data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str
 def common_clock(first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
     """Align two orders: return the step of each at every tick of a common clock.
 
-    The same run of a node has the same tick in both orders for as many first runs as possible, and between these for
-    as many other runs as possible. While one order has extra steps, the other waits at its latest step, or at -1.
+    As many first runs as possible have the same tick in both orders; between these ticks, as many other runs as
+    possible have the same tick too. While one order has extra steps, the other waits at its latest step, or at -1.
     """
     clock: tuple[list[int], list[int]] = ([], [])
     a = b = 0
@@ -163,11 +163,11 @@ def common_clock(first: Sequence[int], second: Sequence[int]) -> tuple[list[int]
 
 
 def _equal_runs(first: Sequence[int], second: Sequence[int], *, first_only: bool) -> list[tuple[int, int]]:
-    """Return a longest list of place pairs that increase in both orders and pair the k-th runs of the same node."""
+    """Pair the k-th runs of a node in two orders; return the longest list of pairs that increases in both."""
     place = {run: j for j, run in enumerate(_numbered(second)) if not (first_only and run[1])}
     pairs = [(i, place[run]) for i, run in enumerate(_numbered(first)) if run in place]
-    # Longest increasing subsequence: lowest[k] is the smallest last place among chains of k + 1 pairs, and ends[k]
-    # the index of that last pair.
+    # Longest increasing subsequence: of all lists of k + 1 pairs, lowest[k] is the smallest last place in `second`,
+    # and ends[k] is the index of that last pair.
     lowest: list[int] = []
     ends: list[int] = []
     before: list[int] = []
@@ -191,7 +191,7 @@ def _numbered(order: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 class Texts:
-    """Interned texts: calling it stores a text once and returns its index."""
+    """List of distinct strings; a call adds a string, unless it is in the list, and returns its index."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []

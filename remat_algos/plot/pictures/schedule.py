@@ -92,7 +92,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def schedule_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
-    """Return a line per step, with its node and the state of every node; several steps may share a line."""
+    """Return a line per step, with its node and the state of every node; several steps may share one line."""
     lanes = Lanes.of(subject)
     simulation, graph, names, steps = lanes.simulation, lanes.graph, lanes.names, lanes.trace.size
     rows = bins(steps, max(4, height))
@@ -130,7 +130,7 @@ def _legend_lines(simulation: Simulation, width: int) -> list[str]:
 
 
 def _ruler(columns: Int64) -> str:
-    """Return a line of node ids above their columns: all ids if each is one digit, else every tenth that fits."""
+    """Return a line of node ids above their columns: all ids if each has one digit, else multiples of ten that fit."""
     if columns[-1] <= 10:
         return "".join(str(v) for v in columns[:-1].tolist())
     marks = "".join(f"{columns[at]:<10}" for at in range(0, columns.size - 1, 10))
@@ -138,7 +138,7 @@ def _ruler(columns: Int64) -> str:
 
 
 def _matrix_cells(simulation: Simulation, matrices: StageMatrices, rows: Int64, columns: Int64) -> tuple[Int8, Int8]:
-    """Return R and S as int8[r, c] with the states of `schedule_cells`; `rows` and `columns` bound ranges as there."""
+    """Return R and S as int8[r, c] with the same states and arguments as `schedule_cells`."""
     first = simulation.schedule.first_run
     row = row_of(rows)[np.searchsorted(matrices.starts, np.arange(first.size), "right") - 1]
     place = np.zeros(simulation.graph.n_nodes, np.int64)

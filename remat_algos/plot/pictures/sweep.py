@@ -205,7 +205,7 @@ def overheads_text(results: SweepResults, *, width: int) -> list[str]:
 
 
 def _points(results: SweepResults) -> dict[tuple[str, float], tuple[list[float], int]]:
-    """Return {(solver, budget in %): (overheads of its plans in % of one pass, number of jobs)} by rising budget."""
+    """Return {(solver, budget in %): (overheads of its plans in % of one pass, number of jobs)}, sorted by budget."""
     overheads, jobs = defaultdict[tuple[str, float], list[float]](list), defaultdict[tuple[str, float], int](int)
     for row in results.jobs:
         share = _share(row)
@@ -223,7 +223,7 @@ def _share(row: Mapping[str, Any]) -> float | None:
         return None
     try:
         return float(text[:-1])
-    # "X% above the lowest peak" is a budget of another kind.
+    # "X% above the lowest peak" is not a percentage of the peak without rematerialization.
     except ValueError:
         return None
 
@@ -252,7 +252,7 @@ def _overhead_sentences(
 
 @checked_arguments
 def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
-    """Draw the time of each job against the nodes of its graph.
+    """Draw the time of each job against the number of nodes of its graph.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def solve_times_text(results: SweepResults, *, width: int) -> list[str]:
-    """Return the median time of each solver, and its longest with the nodes of that graph."""
+    """Return the median and the longest time of each solver, and the number of nodes in the graph of the longest."""
     check_kind(results, SweepResults, "results")
     by_solver = _times(results)
     rows = []

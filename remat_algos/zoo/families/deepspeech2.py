@@ -47,9 +47,9 @@ def deepspeech2(
 ) -> None:
     """Convolutions over a spectrogram, unrolled bidirectional recurrent layers, CTC loss (amodei2016, section 3).
 
-    Both directions share the input matrix, and their states are added. This gives 38 million parameters, as in table 1
-    of the paper; two matrices would give 44 to 51 million. The product with the input is computed for all steps at
-    once.
+    Both directions share the input matrix, and their states are added. So the network has 38 million parameters, as in
+    table 1 of the paper; with two matrices it would have 44 to 51 million. The product with the input is computed for
+    all steps at once.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def _cell(net: Layers, x: Tensor, h: Tensor, weight: Tensor) -> Tensor:
 
 
 def _gated_cell(net: Layers, x: Tensor, h: Tensor, weight: Tensor) -> Tensor:
-    """Add a gated recurrent unit: z times the new state plus 1 - z times the old state; r scales the old state."""
+    """Add a gated recurrent unit: z * new + (1 - z) * h, where r scales the product of h in the new state."""
     of_h = net.split(net.linear(h, weight.shape[0], parameters=[weight], name="from_state"), 3, name="state_parts")
     of_x = net.split(x, 3, name="input_parts")
     z, r = (net.sigmoid(net.add(of_x[k], of_h[k], name=f"{gate}_sum"), name=gate) for k, gate in enumerate("zr"))

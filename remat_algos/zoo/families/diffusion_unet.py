@@ -47,7 +47,8 @@ def diffusion_unet(
 ) -> None:
     """Denoising U-Net (ho2020, appendix B): residual blocks and attention, conditioned on the time step.
 
-    With a text, attention becomes a Transformer block that also attends to the text (rombach2022, section 3.3).
+    If the network reads a text, attention becomes a Transformer block that also attends to the text (rombach2022,
+    section 3.3).
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def diffusion_unet(
     sequence : int
         Number of tokens of the text; 0 for no text.
     context : int
-        Length of a token's vector.
+        Length of the vector of a token of the text.
     dropout_layers : bool
         Dropout in the residual blocks.
     """

@@ -17,9 +17,9 @@ def feed_forward(net: Layers, *, batch: int = 128, depth: int = 100, width: int 
     depth : int
         Number of hidden layers, each with a ReLU.
     width : int
-        Length of a hidden layer.
+        Number of features of a hidden layer.
     features : int
-        Length of an input, and of an output.
+        Number of features of the input, and of the output.
     """
     x = net.input("input", (batch, features))
     for layer in range(depth):

@@ -49,7 +49,7 @@ def googlenet(
     image : int
         Side in pixels: at least 79, or 47 without the auxiliary classifiers.
     width : int
-        Percent of the published channels, rounded to multiples of 8.
+        Numbers of channels in percent of the published ones, rounded to multiples of 8.
     auxiliary : bool
         Include the two auxiliary classifiers; their losses are added without weights, as in the graph of kusumoto2019.
     norm : bool

@@ -38,7 +38,7 @@ def llama(
     Parameters
     ----------
     inner : int, optional
-        Length of the SwiGLU layer; by default 8/3 of the width, rounded up to a multiple of 256.
+        Size of the hidden layer of SwiGLU; by default 8/3 of the width, rounded up to a multiple of 256.
     words : int
         Size of the vocabulary; the output matrix is not shared with the embedding.
     """

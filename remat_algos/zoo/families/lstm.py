@@ -54,8 +54,8 @@ def lstm(
 ) -> None:
     """Stacked LSTMs over a sequence, with a softmax over classes at each step.
 
-    The defaults are those of chen2016, section 5.3: speech with 50 features and one class per step. The loss of each
-    step is added to the losses of earlier steps. A cell has one bias; some frameworks have two.
+    The defaults are those of chen2016, section 5.3: speech with 50 features and one class per step. The loss is the
+    sum of the losses of all steps, added one by one. A cell has one bias; some frameworks have two.
     """
     stack = Stack.of(net, "lstm", features, (batch, width), depth)
     scores = [net.parameter("classifier.weight", (classes, width)), net.parameter("classifier.bias", (classes,))]

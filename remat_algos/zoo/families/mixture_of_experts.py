@@ -25,7 +25,7 @@ def mixture_of_experts(
     words: int = 32_000,
     fused: bool = True,
 ) -> None:
-    """Mixtral (jiang2024): a decoder-only Transformer with SwiGLU experts; each word uses a few of them.
+    """Mixtral (jiang2024): a decoder-only Transformer with SwiGLU experts; each token uses a few of them.
 
     Everything else is as in LLaMA. The node that chooses experts must not be recomputed, because it could choose
     differently; the rest of the forward part may be.
@@ -33,13 +33,13 @@ def mixture_of_experts(
     Parameters
     ----------
     inner : int
-        Length of an expert's SwiGLU layer.
+        Size of the hidden layer of an expert.
     experts : int
         Number of experts per layer.
     chosen : int
-        Number of experts per word.
+        Number of experts per token.
     capacity : int
-        Maximum number of words per expert, in percent of an equal share; Mixtral's losses make shares equal.
+        Maximum number of tokens per expert, in percent of an equal share; Mixtral's loss makes shares about equal.
     """
     mask = None if fused else net.input("mask", (sequence, sequence), "bool")
     x = net.embedding(net.input("tokens", (batch, sequence), "int64"), words, width, name="embed_tokens")

@@ -30,7 +30,8 @@ def mobilenet_v2(
     stages : tuple of int
         Number of blocks in each of the seven stages.
     width : int
-        Percent of the published channels, rounded to multiples of 8; the last convolution has at least 1280 channels.
+        Numbers of channels in percent of the published ones, rounded to multiples of 8; the last convolution has at
+        least 1280 channels.
     """
     if len(stages) != len(STAGES):
         raise net.fault(

@@ -7,7 +7,7 @@ from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
 
 POOL_BINS = (1, 2, 3, 6)
-# By stage: dilation replaces stride in the last two, so that the image stays at an eighth of its size.
+# One entry per stage. In the last two stages dilation replaces stride, so that the image stays at 1/8 of its size.
 STRIDES, DILATIONS = (1, 2, 1, 1), (1, 1, 2, 4)
 MIN_DEPTH = 35
 

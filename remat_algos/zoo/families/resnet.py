@@ -19,7 +19,7 @@ BY_DEPTH = {101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 
 
 def _depths(options: Mapping[str, Any]) -> Sequence[int]:
-    """Return the depths that `stage_depths` distributes by its rule, so that no stage shrinks as the depth grows."""
+    """Return all depths except those in `BY_DEPTH`, so that no stage shrinks as the depth grows."""
     step = 3 if options["bottleneck"] else 2
     return [depth for depth in range(4 * step + 2, 5000, step) if not (options["bottleneck"] and depth in BY_DEPTH)]
 
@@ -61,13 +61,15 @@ def resnet(
     stages : tuple of int, optional
         Number of blocks of each stage; overrides the depth.
     bottleneck : bool
-        Blocks have three convolutions, 1 x 1, 3 x 3 and 1 x 1, and four times the channels; else two of 3 x 3.
+        True: blocks have 1 x 1, 3 x 3 and 1 x 1 convolutions, and four times as many channels between blocks. False:
+        blocks have two 3 x 3 convolutions.
     width : int
-        Channels of the first stage; each later one has twice as many.
+        Channels of the first stage; each later stage has twice as many as the previous one.
     preactivation : bool
         Norm and ReLU come before each convolution, and nothing follows the sum (he2016identity, figure 4 (e)).
     stride_first : bool
-        A bottleneck halves the image in its first convolution, as in he2016, else in its second, as in torchvision.
+        True: a bottleneck halves the image in its first convolution, as in he2016. False: in its second, as in
+        torchvision.
     biased_stem : bool
         The first convolution has a bias, as in the graph of kusumoto2019.
     """
@@ -117,7 +119,7 @@ def stage_depths(model: str, depth: int, bottleneck: bool) -> tuple[int, ...]:
 
 
 def block_windows(channels: int, stride: int, bottleneck: bool, stride_first: bool = False) -> Windows:
-    """Return the convolutions of a residual block; one of them has the stride."""
+    """Return the convolutions of a residual block; only one of them has a stride above 1."""
     if not bottleneck:
         return [(channels, 3, stride), (channels, 3, 1)]
     first, second = (stride, 1) if stride_first else (1, stride)

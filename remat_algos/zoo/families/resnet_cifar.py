@@ -41,9 +41,10 @@ def resnet_cifar(
     stages : tuple of int, optional
         Number of blocks of each stage; overrides the depth.
     bottleneck : bool
-        Blocks have three convolutions, 1 x 1, 3 x 3 and 1 x 1, and four times the channels; else two of 3 x 3.
+        True: blocks have 1 x 1, 3 x 3 and 1 x 1 convolutions, and four times as many channels between blocks. False:
+        blocks have two 3 x 3 convolutions.
     width : int
-        Channels of the first stage; each later one has twice as many.
+        Channels of the first stage; each later stage has twice as many as the previous one.
     preactivation : bool
         Norm and ReLU come before each convolution, and nothing follows the sum.
     """

@@ -25,7 +25,7 @@ def switch_transformer(
     capacity: int = 125,
     words: int = 32_128,
 ) -> None:
-    """Switch Transformer (fedus2022): every second layer of encoder and decoder has experts; each word uses one.
+    """Switch Transformer (fedus2022): every second layer of encoder and decoder has experts; each token uses one.
 
     The rest is T5 (raffel2020): RMS norms before the sublayers, linear layers without bias, and a learned bias of the
     attention scores per head and bucket of distances, with one table for the encoder and one for the decoder. Encoder,
@@ -39,11 +39,11 @@ def switch_transformer(
     depth : int
         Number of layers of the encoder, and of the decoder.
     inner : int
-        Length of the hidden layer, also in an expert.
+        Size of the hidden layers, those of experts included.
     experts : int
         Number of experts in every second layer.
     capacity : int
-        Maximum number of words per expert, in percent of an equal share.
+        Maximum number of tokens per expert, in percent of an equal share.
     """
     shared = net.parameter("shared.weight", (words, width))
     balances: list[Tensor] = []
@@ -70,7 +70,7 @@ def switch_transformer(
 
 
 def _bias(net: Layers, sequence: int, heads: int, causal: bool) -> Tensor:
-    """Add the score bias that all layers share: a number per head and bucket of distances, plus the mask."""
+    """Add the score bias, shared by all layers: one number per head and bucket of distances, plus the mask."""
     with net.scope("bias"):
         buckets = net.input("buckets", (sequence, sequence), "int64")
         bias = net.copy(net.embedding(buckets, BUCKETS, heads), heads, sequence, sequence)

@@ -20,7 +20,8 @@ def unet(
     padding: bool = False,
     wide_last: bool = False,
 ) -> None:
-    """U-Net (ronneberger2015, figure 1): an encoder and a decoder of convolutions, with connections at each level.
+    """U-Net (ronneberger2015, figure 1): an encoder and a decoder of convolutions, with a skip connection at each
+    level.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
 
 DEPTHS = (11, 13, 16, 19)
-# Maximum multiple of the width of the first stage.
+# Maximum ratio of the channels of a stage to those of the first stage.
 WIDEST = 8
 HIDDEN = 64
 
