@@ -104,9 +104,9 @@ class LowerBound:
         Lower bound on the compute of the schedules in the scope within the limit, or on their time if values may be
         copied over a link. A float if the time is not a whole number of cost units.
     nodes : tuple of int
-        The proof counts the bytes that are live at the first runs of these nodes. For the two nodes of
-        `two_path_bound`, the bytes are live during some run of one of the two. Empty for the compute of one pass, and
-        for a proof by `result_bytes`.
+        The proof counts the bytes that are live at the first runs of these nodes. If they are the two nodes of
+        `two_path_bound`, it counts the bytes that are live during some run of either node. Empty for the compute of one
+        pass, and for a proof by `result_bytes`.
     prices : Prices, optional
         Dual prices per byte and, for a bound on time, per link time. One minimum cut at these prices verifies the
         bound. None for a bound proved by an integer program.

@@ -53,7 +53,7 @@ def overhead_bound(
     start: LowerBound | None = None,
     look: Callable[[], object] | None = None,
 ) -> LowerBound:
-    """Return a lower bound on the compute of all schedules with a peak of at most `limit`; with a link, on their time.
+    """Return a lower bound on the compute, or with a link on the time, of all schedules with a peak up to `limit`.
 
     At the first run of a node v, all ancestors of v have run and no descendant of v has run; other nodes may have run.
     Take a value that is computed before this step and read after it. Either it is live at the step, or its node is
@@ -129,7 +129,7 @@ def overhead_bound(
 def in_ticks(
     graph: ComputationGraph, link: LinkTimes | AnyLink | None
 ) -> tuple[ComputationGraph, int, LinkTimes | None]:
-    """Return the graph with costs in ticks of a link, the ticks per cost unit, and the copy times, rounded down."""
+    """Return the graph with costs in ticks of a link, the ticks per cost unit, and copy times rounded down to ticks."""
     if link is None or isinstance(link, LinkTimes):
         return graph, 1, link
     link = get_link(link)
@@ -143,7 +143,7 @@ def one_pass(graph: ComputationGraph, times: LinkTimes | None) -> LowerBound:
 
 
 def cuts_of(graph: ComputationGraph, times: LinkTimes | None) -> "ClosureCuts | LinkCuts":
-    """Return the cut search for a graph; with copy times, cuts in which values may also be copied."""
+    """Return the search for minimum cuts of a graph. With copy times, the cuts may also copy values."""
     if times is None:
         return ClosureCuts(graph)
     from remat_algos.bounds.link_bound import LinkCuts  # imports SciPy

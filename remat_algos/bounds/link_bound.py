@@ -242,7 +242,7 @@ class _Ascent:
         return prices, solution.x[0] * self.pass_, -solution.ineqlin.marginals[:-1]
 
     def _late_start(self, share: Any) -> bool:
-        """Add the start time whose stores end last in the convex combination of the cuts.
+        """Combine the cuts with the convex weights `share`, and add the start time whose stores then end last.
 
         Return False if no store ends too late.
         """

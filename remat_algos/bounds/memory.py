@@ -33,7 +33,7 @@ def least_peak_bound(graph: ComputationGraph, *, copies: bool = False) -> tuple[
     Returns
     -------
     int, list of int
-        Bytes, without residents, and node ids.
+        The bound in bytes, without residents (values that are always in memory), and the node ids.
 
     Examples
     --------
@@ -127,11 +127,10 @@ def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
 def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     """Return a lower bound on the peak and two nodes: at least that many bytes are live while one of them runs.
 
-    Let two nodes both have paths to a third node, and let the first run before the second. When the second node runs,
-    every path from the first node to the third contains a live value, in addition to the bytes that the second node
-    needs (docs/theory/closure_bound.md, "Two paths, and results"). Within the work limit, the pairs of nodes with the
-    most bytes are tried, with the widest paths to every third node. If no pair improves on the maximum of
-    `forced_bytes`, return that maximum and [].
+    Let nodes a and b both have paths to a node c, and let a run before b. When b runs, every path from a to c contains
+    a live value, in addition to the bytes that b needs (docs/theory/closure_bound.md, "Two paths, and results"). Within
+    the work limit, the pairs of nodes with the most bytes are tried, with the widest paths to every node c. If no pair
+    improves on the maximum of `forced_bytes`, return that maximum and [].
     """
     bound, *pair = derived(graph, "two_path_bound", lambda: _two_paths(graph)).tolist()
     return bound, sorted(pair) if pair[0] >= 0 else []
@@ -214,7 +213,7 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
 def lowest_one_pass(
     graph: ComputationGraph, above: int, known: int, look: Callable[[], object] | None = None
 ) -> tuple[int, Int32 | None]:
-    """Return a lower bound on the peak of every one-pass order, and an order that attains it if it is below `known`.
+    """Return a lower bound on the peak of every one-pass order, and an order with this peak if one is below `known`.
 
     If every node runs once, the set of executed nodes (a down-set) determines the live values. A best-first search
     visits these sets in order of the lowest peak of a path to them, smallest first. With up to 30 needed nodes it

@@ -89,7 +89,7 @@ def choose_moments(
 class _MomentChoice:
     """Selects further moments for the bound, within `seconds` of CPU time.
 
-    Adding a node of `idle` to the first moment did not raise the optimum of the relaxation; these are not retried.
+    Nodes in `idle` did not raise the optimum of the relaxation when added to the first moment; they are not retried.
     """
 
     graph: ComputationGraph
@@ -472,7 +472,7 @@ def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
 def _repeatable(graph: ComputationGraph) -> Bool:
     """Mark nodes whose recomputation may be useful, bool[n].
 
-    They are needed, not marked `once` or keep, and have a value that is read and not an output.
+    They are needed, no mark limits them to one run, and they have a value that is read and is not an output.
     """
     read = np.zeros(graph.n_values, bool)
     read[graph.read_indices[graph.needed[row_of(graph.read_indptr, np.int32)]]] = True

@@ -1,4 +1,4 @@
-"""Tuning constants of lower bounds; the comment at each says what it trades. Limits of `effort` are in effort.py."""
+"""Tuning constants of bounds. The comment at each one describes its trade-off. Limits of `effort` are in effort.py."""
 
 # ---- closures and paths
 # The closure search stops after this much work without a better bound. Higher: tighter bounds, more time.
@@ -71,8 +71,8 @@ LATE_STARTS = 8
 MARGIN = 1e-5
 # Minimum time limit of a program in seconds; HiGHS reads 0 as no limit. Higher: later stops.
 SHORTEST_PROGRAM = 1e-3
-# SMALL_PROGRAM: maximum cost of one pass, in common divisors of the costs, for an integral objective. UNITS_OF_PASS:
-# one pass in units of the objective for all other graphs. Higher: more exact bounds, worse conditioning.
+# The objective is integral, in units of the common divisor of the costs, if one pass costs at most SMALL_PROGRAM units.
+# Otherwise, one pass costs UNITS_OF_PASS units. Higher: more exact bounds, worse conditioning.
 SMALL_PROGRAM, UNITS_OF_PASS = 10**5, 10_000.0
 # Margin of a bound for float errors: TOLERANCE is a share of one pass. If the objective is integral, WHOLE_TOLERANCE, a
 # share of the common divisor, is added. Higher: safer bounds, fewer proven optima.

@@ -24,7 +24,7 @@ LATE = "; the time limit cut the search short"
 
 
 class Message:
-    """The template of an error and its fields; clauses are appended to both."""
+    """The message of an error: a template and the values of its fields. Each clause adds to both."""
 
     def __init__(self, template: str, **fields: Any) -> None:
         self.template, self.fields = template, fields
@@ -69,7 +69,7 @@ def budget_error(
     known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
     known = {name: reason for name, reason in known.items() if not (violates and reason == RULED_OUT)}
     if len(reasons) > 1 and _proven(limits, max(bound, *map(_peak_bound, candidates), 0), proof):
-        known = {}  # no solver could help
+        known = {}  # proven, so reasons are irrelevant
     without = [
         f"{reason} (no plan from {listed([name for name in known if known[name] == reason])})"
         for reason in dict.fromkeys(known.values())
@@ -222,7 +222,7 @@ def add_forcing_nodes(message: Message, graph: ComputationGraph, nodes: Sequence
 
 
 def _is_exact(name: str) -> bool:
-    """Return True for an exact search over all orders. The error omits its refusal of a large graph."""
+    """Return True for an exact search over all orders. The error does not list that such a solver refused the graph."""
     solver = find_solver(name)
     return solver is not None and solver.optimal_in == ANY_ORDER
 

@@ -77,7 +77,7 @@ class Limits:
     def solver_limit(self) -> int | None:
         """The limit in bytes for solvers: a lower bound if the peak is minimized, None to request a whole frontier."""
         if self.limit is not None and not self.budget.least:
-            return min(self.limit, LARGEST_SUM)  # sums stay below it
+            return min(self.limit, LARGEST_SUM)  # larger limits change nothing
         return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None
 
     def goal(self, bound: LowerBound) -> int | None:
@@ -131,9 +131,9 @@ class Limits:
     ) -> Plan:
         """Return the plan of a candidate; without a reservation, the plan reserves its peak.
 
-        `bound` is either a `LowerBound`, which the candidate's own bound replaces if that is `stronger`, or a function,
-        which is stored and called when `Plan.bound` is first read. If the candidate has a bound for a narrower class of
-        schedules, the plan stores it separately.
+        If `bound` is a function, it is called when `Plan.bound` is first read. Otherwise, the plan gets the `stronger`
+        one of `bound` and the candidate's own bound. If the candidate has a bound for a narrower class of schedules,
+        the plan stores it separately.
         """
         own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
         if own is not None and candidate.scope not in (None, ANY_ORDER):

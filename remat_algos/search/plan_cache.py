@@ -100,7 +100,7 @@ def _loaded(files: Iterable[Path], canonical: ComputationGraph, request: Request
 
 
 def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGraph, request: Request) -> Plan:
-    """Return the plan, or if a cached plan for a lower limit is cheaper, a plan with the schedule of that one."""
+    """Return the plan, but with the schedule of a cached plan for a lower limit if that schedule is cheaper."""
     if plan.limit is None or plan.budget.least or plan.link is not None:
         return plan
     stricter = list[tuple[int, Path]]()
@@ -118,7 +118,7 @@ def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGra
 
 
 def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGraph:
-    """Return the graph with names, the order of reads, residents without updates and (unless `timed`) units removed."""
+    """Remove names, the order of reads, residents (if nothing is updated) and units (unless `timed`) from a graph."""
     unit = graph.labels.compute_unit if timed else ""
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     return replace(

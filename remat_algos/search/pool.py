@@ -1,4 +1,4 @@
-"""The pool of candidates for one request; searches for ever lower peaks fill it until the reserved bytes fit."""
+"""The pool of candidates for one request. Solvers add to it, with decreasing limits, until the reserved bytes fit."""
 
 import hashlib
 import threading
@@ -54,7 +54,7 @@ def compute_bound(
 
 
 class Bounds:
-    """Lower bounds on compute: quick ones before a search that may end at its bound, better ones when first read."""
+    """Lower bounds on compute: a quick one before the search, which may end at it, and a better one for the plan."""
 
     def __init__(self, request: Request, limits: Limits, clock: Clock) -> None:
         self.request, self.limits, self.clock = request, limits, clock
@@ -123,7 +123,7 @@ class Pool:
 
     1. The solvers run within the limit, and the allocator runs on their best candidates until one fits.
     2. If the best candidate does not fit, the solvers run again with a lower limit on the peak, reduced by the ratio
-       of reserved bytes to peak. If no schedule reaches that peak, they run for a limit between the two.
+       of reserved bytes to peak. If no schedule reaches that peak, they run for a limit between the old and the new.
     3. If nothing fits, or for the budget "least", the allocator runs on the candidates with the lowest peaks. Then the
        solvers search for cheaper candidates that reserve no more than the minimum found. So the pool meets every
        limit that is at least this minimum.
@@ -143,11 +143,11 @@ class Pool:
         self.waiting: dict[tuple[int, int], Candidate] = {}
         self.reserved: dict[bytes, int] = {}  # key: hash of the order
         self.reports: dict[bytes, SearchReport] = {}  # key: hash of the order
-        self.start: Candidate | None = None  # of the user, if fitting
+        self.start: Candidate | None = None  # the user's, if it fits
         self.best: tuple[Candidate, Reservation] | None = None  # the best fit
         self.fewest: tuple[Candidate, Reservation] | None = None  # the fewest reserved bytes
         self.n_tried = 0
-        self.bests: dict[str, Candidate] = {}  # first runs, by solver
+        self.bests: dict[str, Candidate] = {}  # by solver; first run only
         self.stop: Stop = self.bounds.stop if self.bounds.stop is Stop.INTERRUPTED else Stop.DONE
         self.out_of_memory = False  # while allocating
 
@@ -182,7 +182,7 @@ class Pool:
         if self.best is not None:
             return self.best
         if isinstance(failure, BudgetError) and failure.plan is not None and self.limits.repeats:
-            self._until_stopped(self._search_lowest)  # no peak within the limit
+            self._until_stopped(self._search_lowest)  # no schedule fits the limit
             if self.fewest is not None:
                 failure.plan = lowest_plan(self.limits, [self.fewest[0]], self.fewest[1], self._fewest_report)
                 raise failure
@@ -227,7 +227,7 @@ class Pool:
         return SolverRun(limits, clock, task, polish=request.polish, bound=self.bounds.goal)
 
     def _run_unlimited(self, run: SolverRun) -> SolverRun:
-        """Run for the budget "least": only the searches if their peaks reach the limit, else all solvers."""
+        """Search for the lowest peak. If the solvers that search reach the limit alone, the others do not run."""
         report, limit = run.clock.within_stage(tuning.PROGRESS_LOWEST), run.limits.limit
         if self.too_high is not None:
             return self.too_high
@@ -240,7 +240,7 @@ class Pool:
         return run_for_least
 
     def _run_and_best(self, limits: Limits) -> tuple[SolverRun, Candidate]:
-        """Run the solvers, or reuse a run for the lowest peak; return it and its best candidate; raise if none fits."""
+        """Run the solvers, or reuse a run for the lowest peak. Return the run and its best candidate that fits."""
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
         least = limits.minimizes_peak and limits.overhead_limit is None and not interrupted
         if least and self.too_high is not None:
@@ -292,7 +292,7 @@ class Pool:
         self._search_lowest()
 
     def _search_lowest(self) -> None:
-        """Search for the lowest peaks, then for candidates that reserve no more than the minimum found or the limit."""
+        """Search for the lowest peaks, then for cheaper candidates within the minimum reservation or an unmet limit."""
         limits = self.limits
         lowest = limits if limits.minimizes_peak else limits.within(None)
         self._reserve_best(lowest, self._searched(lowest))
@@ -431,7 +431,7 @@ def _check_served(solver: Solver, run: SolverRun) -> None:
 
 
 def _best(run: SolverRun, bounds: Bounds) -> Candidate:
-    """Return the best candidate of a run; raise the error for the budget if even that exceeds it."""
+    """Return the best candidate of a run; raise an error that describes the run if no candidate fits the budget."""
     limits, best = run.limits, run.best()
     if best is not None and limits.fits(best):
         return best

@@ -42,8 +42,8 @@ class Request:
     """The checked arguments of `solve`; `compare`, `frontier`, `fit` and the plan cache use them as well.
 
     `named` contains the solvers that the user named; it is None for "auto". `options` are for a single solver. `start`
-    contains the user's own schedule. For a budget such as "least+1%", the second search adds the schedule of the first
-    one to it. With a link, the costs of the graph are times.
+    contains the user's own schedule. For a budget such as "least+1%", the schedule of the first search is added to
+    `start` before the second search. With a link, the costs of the graph are times.
     """
 
     graph: ComputationGraph
@@ -177,7 +177,7 @@ class Request:
 
 
 def _allocator(name: str, options: Mapping[str, int]) -> tuple[Allocator, dict[str, int]]:
-    """Return the allocator with a name, and its options; raise AllocationError or ValueError if one is unknown."""
+    """Return an allocator and its options; raise an error if the name is unknown or the alignment cannot be used."""
     alignment = options["alignment"]
     if alignment != 1:
         check_alignment(alignment)

@@ -22,9 +22,9 @@ def solve(request: Request) -> Plan:
         `remat_algos` that takes a graph also accepts the path of a graph file.
     budget : Budget, int or str, optional
         Bytes of the peak, without residents: 4_000_000, "4GiB", or "50%" of the peak without rematerialization. "least"
-        is the lowest peak, and "least+0.1%" the minimum compute with a peak at most 0.1 % above the lowest one found.
-        None, or a budget that limits only overhead, means the lowest peak. With `allocator`, the budget limits the
-        bytes that the allocator reserves.
+        minimizes the peak. "least+0.1%" minimizes the compute with a peak at most 0.1 % above the lowest one found.
+        None, or a budget that limits only overhead, minimizes the peak. With `allocator`, the budget limits the bytes
+        that the allocator reserves.
     solver : str or callable
         A name of `list_solvers()`, a registered function, or "auto": the best plan of all suitable solvers.
     effort : {"fast", "default", "best"}
@@ -42,10 +42,10 @@ def solve(request: Request) -> Plan:
     allocator : str
         A name of `list_allocators()`; the memory budget limits the bytes it reserves (`Plan.reservation`). "peak", the
         default, counts live bytes only. "cupy_pool" and "cuda_caching" are models that take the maximum over all ways
-        to break ties; with them percentages refer to the bytes that the allocator reserves without rematerialization,
-        and "least" is the lowest reservation found, then minimum overhead. "arena" gives every value an address in one
-        block of memory (`pack`); percentages refer to the peak, and for "least" only the schedule with the lowest peak
-        is packed.
+        to break ties. With them, percentages refer to the bytes that the allocator reserves without rematerialization,
+        and "least" minimizes the reserved bytes first, then the overhead. "arena" gives every value an address in one
+        block of memory (`pack`). With it, percentages refer to the peak, and for "least" only the schedule with the
+        lowest peak is packed.
     alignment : int
         A power of two that divides every address of the arena.
     constraints : Constraints or mapping, optional
@@ -59,8 +59,9 @@ def solve(request: Request) -> Plan:
         not improve schedules accept no start, and neither do `frontier` and `compare`.
     gap : float, optional
         Points of overhead above the lower bound at which the search ends. With 0, the default for graphs of up to 64
-        nodes, it ends only at the bound itself. The default for larger graphs is 0.005, and with effort "fast" 0.1 from
-        1,000 nodes on. It has no effect with `raw`, with an allocator that models a pool, or if the peak is minimized.
+        nodes, it ends only at the bound itself. The default for larger graphs is 0.005, but 0.1 with effort "fast" if
+        they have 1,000 or more nodes. `gap` has no effect with `raw`, with an allocator that models a pool, or if the
+        peak is minimized.
     link : Link, Device, mapping, str or path, optional
         With a link, values may also be stored on the host and loaded back, and the plan minimizes time. A link is a
         name from the table, such as "pcie5"; rates, such as "50GB/s" for both directions or "50GB/s,25GB/s" for stores
@@ -93,8 +94,8 @@ def solve(request: Request) -> Plan:
     TypeError, ValueError
         If `budget`, an option or `start` is invalid.
     Interrupted
-        If the user stops the search before it finds a plan within the budget. Later, the best plan found is
-        returned, with `Plan.interrupted` set.
+        If the user stops the search before it finds a plan within the budget. If the user stops it after that, the best
+        plan found is returned with `Plan.interrupted` set.
 
     Examples
     --------

@@ -176,7 +176,7 @@ class SolverRun:
             task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=limits.constraints
         )
         self.outcomes: dict[str, Outcome] = {}
-        self._stop = Stop.DONE  # excludes the ends of solvers
+        self._stop = Stop.DONE  # not counting the solvers
         # The candidate with the lowest peak, if even that exceeds the limit.
         self.least: Candidate | None = None
         self.running = ""  # the current solver
@@ -320,7 +320,7 @@ class SolverRun:
         return dict(sorted(fitting, key=lambda entry: (rank(entry[1]), entry[0])))
 
     def guard(self) -> None:
-        """Add the baseline as a candidate, unless a mark (a node to be recomputed) forbids it."""
+        """Add the baseline as a candidate, unless it violates a mark or a constraint."""
         graph = self.limits.graph
         with until_stopped() as ending, suppress(ScheduleError):
             run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
@@ -336,7 +336,7 @@ class SolverRun:
         return [result.dropped for result in self.outcomes.values() if result.dropped is not None]
 
     def note(self, stop: Stop) -> None:
-        """Record how a part of the run outside the solvers ended."""
+        """Record how a part of the run that is not a solver ended."""
         self._stop |= stop
 
     @property
@@ -406,7 +406,7 @@ class SolverRun:
         self.running = ""
 
     def _consume(self, solver: Solver, options: Mapping[str, Any], result: Outcome, clock: Clock) -> None:
-        """Run a solver within its limit. For the lowest peak, if it proves this too low, rerun it at its own peak."""
+        """Run a solver. If it misses the limit of a search for the lowest peak, rerun it at the peak that it names."""
         limits, task = self.limits, replace(self.task, candidates=tuple(self.candidates))
 
         def consume(limit: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Tuning constants of searches; the comment at each says what it trades. Those of `effort` are in effort.py."""
+"""Tuning constants of `solve`. The comment at each one describes its trade-off. Limits of `effort` are in effort.py."""
 
 # ---- shares of time and progress
 # Fraction of the time limit spent on computing a bound before the search. Higher: more searches end early; the others
@@ -13,8 +13,8 @@ SEARCHING, SEARCHING_FIRST = 0.9, 0.6
 # SOLVING and PROGRESS_SOLVING: shares of time and progress for solving. Polishing gets the rest, but usually ends
 # early. Higher: fewer schedules are polished.
 SOLVING, PROGRESS_SOLVING = 0.75, 0.9
-# In the run for the lowest peak, the solvers that search may run before all others. This is their share of time and
-# progress. Higher: better schedules for the other solvers to start from, less time for these.
+# Share of time and progress for the searching solvers (`Solver.searches`) if they run first in a run for the lowest
+# peak. Higher: better schedules for the other solvers to start from, but less time for the other solvers.
 FIRST_SHARE = 0.1
 # For the budget "least", share of the time for minimizing bytes; the rest is for reducing compute within these bytes.
 # Higher: fewer bytes, more compute.

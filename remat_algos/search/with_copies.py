@@ -152,7 +152,7 @@ class _CopySearch:
         return self.stop is not Stop.INTERRUPTED
 
     def _starts(self, lowest: int, order: Int64, limit: int) -> list[tuple[Simulation, str]]:
-        """Return start schedules: some with evicted values, and the user's own; BudgetError if none can fit."""
+        """Return start schedules: some with evicted values, and the user's own. Raise BudgetError if none can fit."""
         graph, leaving, starts = self.request.graph, self.may_leave, list[tuple[Simulation, str]]()
         if graph.mark is None or not (graph.mark == RECOMPUTE).any():
             one_pass, strictest = baseline(graph), strictest_limit(self.request.constraints, limit)
@@ -180,7 +180,7 @@ class _CopySearch:
         return starts
 
     def _search_alone(self, budget: Budget, effort: str = FAST) -> Plan | None:
-        """Return the best plan without copies; None after an interrupt, or if none exists, which sets `failure`."""
+        """Return the best plan without copies, or None after an interrupt or an error, which `failure` then stores."""
         if not self._goes_on:
             return None
         request, clock = self.request, self.clock.share(tuning.ALONE_PART, tuning.ALONE_PART)
@@ -224,7 +224,7 @@ class _CopySearch:
         return best
 
     def _plan(self, best: Annealed, bound: LowerBound, alone: Plan | None = None) -> Plan:
-        """Return the plan of a schedule; without copies it has the method of `alone`, but not its report or proofs."""
+        """Return the plan of a schedule. If the schedule has no copies, its method is that of the plan `alone`."""
         simulation = simulate(self.request.graph, best.simulation.schedule)
         kept = None if simulation.stores.size else alone
         return Plan(

@@ -20,7 +20,7 @@ from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import WORST, Candidate, Details, Item, evaluated, rank
 
 Decision = Int64 | Schedule | None
-"""Mirror counts, int64[n], or a schedule. None if the schedule was abandoned because it became too long."""
+"""How often each node is recomputed (mirror counts, int64[n]), or a schedule. None if the schedule was too long."""
 Recipe = tuple[Callable[[], Decision], Details]
 """A function that computes a decision, and the details to record with the candidate made from it."""
 
@@ -81,7 +81,7 @@ def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
 
 
 class _RowBuilder:
-    """Builds candidates, only one for equal mirror counts; `figures` are the peak and the compute of the last one."""
+    """Builds one candidate for equal mirror counts. `figures` are the peak and the compute of the last candidate."""
 
     def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
         self.graph = graph
@@ -90,7 +90,7 @@ class _RowBuilder:
         self.figures: tuple[int, int] | None = None
 
     def candidate(self, recipe: Recipe, evaluate: bool = False) -> Candidate | None:
-        """Return the candidate of a recipe; None if it was abandoned or its mirror counts occurred before."""
+        """Return the candidate of a recipe, or None if the schedule was too long or the mirror counts are not new."""
         graph, (make, details) = self.graph, recipe
         decision, key, self.figures = make(), b"", None
         if decision is None:
@@ -112,7 +112,7 @@ class _RowBuilder:
 
 
 def longest_row(graph: ComputationGraph) -> int:
-    """Return the maximum length of a row of candidates; it is shorter for large graphs, which simulate slowly."""
+    """Return the maximum length of a row of candidates. It decreases with the number of nodes to save simulations."""
     return max(100, min(tuning.LONGEST_ROW, tuning.MAX_ROW_STEPS // max(1, graph.n_nodes)))
 
 

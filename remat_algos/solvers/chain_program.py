@@ -28,7 +28,7 @@ from remat_algos.solvers.registry import pareto
 from remat_algos.structure.lower_sets import LowerSetFamily
 
 UNUSABLE = 2**62
-"""Peak recorded for a pair of lower sets if its block exceeds a maximum, or depends on the rest of the chain."""
+"""Peak of a pair of lower sets if its block exceeds a maximum, or if the peak depends on the rest of the chain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,9 +68,9 @@ def block_figures(
 
     The rows of `words` are the lower sets, as in `LowerSets.words`. Row i of `target` (CSR) lists proper supersets of
     set i. Pairs above `max_peak` or `max_recompute` get `UNUSABLE`. With `chains`, the two maxima apply to whole chains
-    from the first set: each pair also counts the minimum that the blocks before it cache or recompute. Sets must then
-    come before their supersets. `check` is called about ten times a second with the number of completed pairs; it may
-    raise.
+    from the first set: a pair is compared together with the fewest bytes that blocks before it cache, and the lowest
+    compute that they recompute. Sets must then come before their supersets. `check` is called about ten times a second
+    with the number of completed pairs; it may raise.
     """
     if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
         raise GraphError(
@@ -124,7 +124,7 @@ def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> 
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
-    """Mark the covered forward nodes, bool[m]. The last entry is an extra node that owns all other gradients."""
+    """Mark the nodes of the sets and the needed forward nodes, bool[m]. The last entry is an extra node."""
     union = np.bitwise_or.reduce(words, axis=0, initial=0).astype(np.uint64)
     covered = np.unpackbits(union.view(np.uint8), bitorder="little")[: graph.n_nodes].view(np.bool_)
     covered = covered | (graph.needed & graph.forward)
@@ -132,14 +132,14 @@ def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
 
 
 def _owners(graph: ComputationGraph, inside: Bool) -> Int32:
-    """Return `graph.owner`, int32[n], with the extra node as the owner of gradients whose owner is not covered."""
+    """Return `graph.owner`, int32[n], but the extra node owns the gradients of nodes that are not in `inside`."""
     outside = np.ones(graph.n_nodes, bool)
     outside[: inside.size - 1] = ~inside[:-1]
     return np.where(~graph.forward & outside[graph.owner], inside.size - 1, graph.owner).astype(np.int32)
 
 
 def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], Bool]:
-    """Return the sets as rows of m bits, and a mask of the rows that contain every covered node."""
+    """Return the sets as rows of m bits, and a mask of the rows that contain every node in `inside`."""
     whole = np.packbits(inside, bitorder="little")
     whole = np.append(whole, np.zeros(-whole.size % 8, np.uint8)).view(np.uint64)
     rows = np.zeros((len(words), whole.size), np.uint64)
@@ -222,7 +222,7 @@ def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
 
 
 def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
-    """For each gradient g, list the owners of the gradients that g reads; omit g's own owner and its successors."""
+    """For each gradient, list the owners of the gradients that it reads, except its owner u and the successors of u."""
     n = np.int64(graph.n_nodes + 1)
     mine, other = owner[reader].astype(np.int64), owner[read]
     indptr, succ = graph.successors
@@ -286,7 +286,7 @@ class ChainProgram:
     def by_formulas(
         cls, family: LowerSetFamily, clock: Clock, *, keep_last: bool, kept: bool = False
     ) -> "ChainProgram":
-        """Use formula (1), or with `kept` the compute of the kept nodes, as the cost, and formula (2) as the peak."""
+        """Use formula (2) as the peak. Use formula (1) as the cost, or with `kept`, the compute of the kept nodes."""
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
         figures = _set_figures(family, memory, compute, clock)

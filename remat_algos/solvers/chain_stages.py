@@ -68,7 +68,7 @@ class StageMemory:
     once : peaks when the stage runs for the first time and computes its values that are never recomputed
     leaf : `again.every` without the link
     backward : peak of the backward nodes, including the gradients
-    gradients : gradients live before the backward nodes of the stage run, and its link if the backward nodes read it
+    gradients : gradients that are live when the backward nodes of the stage start, plus the link if these nodes read it
     fixed : values that are never recomputed; they are live from the first sweep over the stage until it runs in full
     pinned : all outputs of the forward part together
     """
@@ -111,8 +111,8 @@ class ChainStages:
 
     The values that cross a cut are called the state of the stage before the cut; they are the input of the next stage.
     A state is one value in a chain of layers, and k values in a recurrence that reads the last k steps. Backward nodes
-    stay in id order. The backward nodes of stage a read forward values only from stage a and its input, and run after
-    the backward nodes of stage a + 1.
+    stay in id order. The backward nodes of each stage run after those of the next stage. They read forward values only
+    from their own stage and from its input.
 
     `nodes`, int64[f], are the needed forward nodes, in order of increasing `stage`. `backward_nodes`, int64[g], are the
     needed backward nodes, in order of decreasing `backward_stage`. `state`, int64[p], lists the states of all stages,
@@ -155,7 +155,7 @@ class ChainStages:
 
     @property
     def lasting(self) -> Bool:
-        """bool[n]: forward nodes that are never recomputed: they are marked `once` or keep, or compute an output."""
+        """bool[n]: forward nodes that are never recomputed, because of a mark or because they compute an output."""
         graph = self.graph
         makes_output = _flags(graph.n_nodes, graph.producer[graph.output])
         return (runs_once(graph) | makes_output) & graph.forward
@@ -214,7 +214,7 @@ class ChainStages:
 
 
 def _recognised(graph: ComputationGraph) -> ChainStages | None:
-    """Return the stages of a chain; if cuts that several values cross give many more stages, return those."""
+    """Return the stages of a chain. Cuts that several values cross are used only if they give many more stages."""
     part = ForwardPart.of(graph)
     backward = np.flatnonzero(~graph.forward & graph.needed)
     if part.nodes.size == 0 or backward.size == 0:
@@ -234,7 +234,7 @@ def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | No
     graph = part.graph
     values, begin, end = part.lives
     places = np.flatnonzero(part.width[:-1] <= width)
-    # Places that the same values cross are one cut. A set of values is hashed as the sum of random numbers.
+    # If the same values cross two places, these count as one cut. A set of values is hashed as a sum of random numbers.
     marks = np.random.default_rng(0).integers(2**62, size=values.size)
     passing = interval_sums(begin, end, marks, part.nodes.size)[places]
     first = np.zeros(places.size, bool)
@@ -337,7 +337,7 @@ class _StageReads:
     def stays(self) -> Bool:
         """bool[n_values]: values of a state that stay live because backward nodes of their own stage read them.
 
-        A value is excluded if its node must be recomputed anyway, for another of its values.
+        A value is excluded if the node that computes it must be recomputed anyway, to restore another value.
         """
         graph, saved = self.stages.graph, self.is_saved
         stays = _flags(graph.n_values, self.stages.state) & saved
@@ -356,7 +356,7 @@ class _StageReads:
         return self.stages.state_stage + 1, self.stages.state
 
     def among_inputs(self, reads: tuple[Int64, Int64]) -> Bool:
-        """Mark the inputs that some of the pairs (reader, value) read, bool[p]."""
+        """Mark the inputs whose value a node of the same stage reads, bool[p]; `reads` are pairs (reader, value)."""
         return np.isin(self._key(*self.inputs), self._key(self.stage[reads[0]], reads[1]))
 
     def last_reads(self, reads: tuple[Int64, Int64], place: Int64) -> Int64:
@@ -422,9 +422,9 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
     size = np.where(pinned, 0, graph.memory)
     if not upper:
         size[read.unread_inputs(leaf_nodes)] = 0
-    others = np.where(stays, 0, size)  # excludes nodes never recomputed
+    others = np.where(stays, 0, size)  # 0 for values never recomputed
     fixed = _sums(number[graph.producer], size, stays & upper, k)
-    fixed[-1] = 0  # it has no sweep
+    fixed[-1] = 0  # last stage has no sweep
     input_stage, entering = read.inputs
     input_size = others[entering]
     link_size = np.bincount(stages.state_stage, input_size, k).astype(np.int64)
@@ -494,7 +494,7 @@ class _Profile:
         return self.forward(member, kept), self.forward(member, kept, input_size)
 
     def backward(self, saved: Bool, input_size: Int64) -> tuple[Int64, Int64]:
-        """Return the peak over the backward nodes of each stage, and the bytes of gradients live before they run."""
+        """Return for each stage the peak of its backward nodes, and the bytes of gradients live when they start."""
         stages, graph = self.stages, self.stages.graph
         number, count = stages.backward_stage, stages.backward_nodes.size
         start = np.searchsorted(-number, -np.arange(len(stages)))

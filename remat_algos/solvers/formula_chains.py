@@ -90,7 +90,7 @@ class FormulaChains:
 def formula_chains(
     graph: ComputationGraph, family: str, clock: Clock, *, keep_last: bool, cap: int = CAP, max_sets: int | None = None
 ) -> FormulaChains:
-    """Return the chains of a family with a name of `lower_set_family`; for "exact", `smaller` is "wide"."""
+    """Return the chains of the family with this name. For "exact", `smaller` contains those of the "wide" family."""
     few = tuning.MAX_SETS if family == "exact" else max_sets
     wide = lower_set_family(graph, "wide" if family == "exact" else family, cap=cap, max_sets=few)
     chains = FormulaChains(wide, clock, keep_last=keep_last)
@@ -197,7 +197,7 @@ def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
 def chain_candidates(
     graph: ComputationGraph, chain: LowerSets, details: Details, keep_last: bool, lazy: bool | None
 ) -> Iterator[Candidate]:
-    """Yield the candidate of a chain for this `lazy`; if it is None, yield one for True and one for False."""
+    """Yield the candidate of a chain with the given `lazy`. If `lazy` is None, yield one for True and one for False."""
     for each in (True, False) if lazy is None else (bool(lazy),):
         schedule = canonical_schedule(graph, chain, keep_last=keep_last, lazy=each)
         yield evaluated(graph, schedule, {**details, "keep_last": keep_last, "lazy": each})
@@ -208,7 +208,7 @@ def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
 
 
 def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
-    """Return evenly spread items in the order of `coarse_first`; fewer on large graphs, which simulate slowly."""
+    """Return evenly spread items in the order of `coarse_first`. Their number decreases with the number of nodes."""
     count = max(16, min(tuning.MAX_SIMULATED_CHAINS, tuning.MAX_CHAIN_STEPS // max(1, n_nodes)))
     return coarse_first([items[int(place)] for place in spread(len(items), count)])
 
@@ -240,7 +240,7 @@ def formula_details(
 def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[str, str]]:
     """Yield the row of a plan's text report with the peak and the overhead by the paper's formulas."""
     peak, overhead = details.get("formula_peak"), details.get("formula_overhead")
-    if not (is_count(peak) and is_count(overhead)):  # unchecked plan file
+    if not (is_count(peak) and is_count(overhead)):  # invalid values from a file
         return
     text = f"peak {format_bytes(peak)}, overhead {graph.labels.compute(overhead)} by the paper's formulas"
     text += ", the last block kept" if details.get("keep_last") is True else ""

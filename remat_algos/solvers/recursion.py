@@ -83,7 +83,7 @@ class Part:
         return None if order is None else self.completed(order)
 
     def completed(self, order: Int32) -> Schedule:
-        """Return the schedule of the whole graph: weightless nodes, then `order`, without runs that marks forbid."""
+        """Return the schedule of the whole graph: weightless nodes, then `order`. Nodes of `runs_once` occur once."""
         graph = self.graph
         single = runs_once(graph)
         runs = np.concatenate([self.weightless, self.nodes[order]])
@@ -111,7 +111,7 @@ def by_recursion(
     """Yield the one-pass schedule, then some schedules of each separator tree, then all schedules of the best trees.
 
     `trees` yields the `n_trees` separator trees of a part. If there are weightless nodes, the part without them is
-    solved first. Without a limit, or if schedules are short, all trees get all of their schedules. By default several
+    solved first. Without a limit, or if schedules are short, all schedules of all trees are yielded. By default several
     recursion limits are tried, with and without batching.
     """
     _check_options(recursion_limit, batching, length_limit)

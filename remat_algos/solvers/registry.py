@@ -80,7 +80,7 @@ class Task:
     slack : compute above the bound at which a search may stop early
     closure : the closure bound at the limit, if it has been computed
     sought : peak at which a search for the lowest peak stops, without the longer searches that usually follow
-    budgets : number of limits to search one after another for a whole frontier; else 0
+    budgets : number of limits that a search for a whole frontier tries one after another; 0 for a single plan
     constraints : limits on runs and regions; candidates that violate them are dropped, so solvers may ignore them
     effort : "fast", "default" or "best"; it limits the work of searches
     candidates : the candidates of the solvers that ran before
@@ -109,7 +109,7 @@ class Task:
 def rank(
     figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
 ) -> tuple[int, int, int]:
-    """Return a sort key: schedules that fit both limits first, then those above the compute limit, then the others.
+    """Return a sort key: schedules within both limits first, then those above `compute_limit` only, then all others.
 
     The first number is 0 if the schedule fits. Schedules that fit are sorted by (compute, peak); without a limit, or
     with `lowest`, by (peak, compute).

@@ -1,4 +1,4 @@
-"""Tuning constants of the solvers; the comment at each says what it trades. Limits of `effort` are in effort.py."""
+"""Tuning constants of solvers. The comment at each one describes its trade-off. Limits of `effort` are in effort.py."""
 
 # Maximum price, in seconds for 1,000 nodes, of a solver that may still run after the deadline. Higher: more plans, but
 # the deadline is exceeded by more.
@@ -38,9 +38,9 @@ FIRST_CAP, WORK_GROWTH = 16, 3.0
 TABLE_PROGRESS = 0.1
 # Parts into which the range of costs is divided; each pass of labels covers one part. Higher: less memory, more passes.
 LABEL_PARTS = 64
-# Maximum number of lower sets in a family that is solved for many budgets. Higher: finer chains, quadratic time.
+# Maximum number of lower sets in a family that is solved for many budgets. Higher: more chains, but quadratic time.
 MAX_SETS = 600
-# A family with at most this many pairs of sets has all of its Pareto-optimal chains tried: FEW_PAIRS with a limit,
+# All Pareto-optimal chains of a family are tried if it has at most this many pairs of sets: FEW_PAIRS with a limit,
 # MAX_PAIRS without one (half a second). Higher: no plan is missed on larger graphs, more time.
 FEW_PAIRS, MAX_PAIRS = 4_000, 50_000
 # Under a limit, BUDGETS_SPREAD evenly spaced budgets are tried, then BISECTED budgets by bisection. Higher: closer to
@@ -60,7 +60,7 @@ MAX_EXHAUSTIVE_SETS, MAX_EXHAUSTIVE_STATES = 2_000, 500_000
 
 # ---- liveness_dp
 # Maximum work to simulate blocks, which is the number of pairs of sets times the number of forward nodes. It limits the
-# number of sets. Higher: finer chains, more time.
+# number of sets. Higher: more chains to choose from, more time.
 MAX_VISITS = 200_000_000
 # A first search over a subfamily (COARSE_SETS sets of a large family, SOME_SETS of a small one) bounds the search over
 # all sets. Higher: tighter bounds, more time for the first search.
@@ -68,7 +68,7 @@ COARSE_SETS, SOME_SETS = 128, 48
 # Maximum number of sets in a family for which many chains and both values of `lazy` are tried. Higher: better plans for
 # mid-sized graphs, more time.
 FEW_SETS = 316
-# Under a limit, a family of at most TINY_FAMILY sets has all of its Pareto-optimal chains tried; for other families
+# Under a limit, all Pareto-optimal chains of a family are tried if it has at most TINY_FAMILY sets. For other families,
 # PROMISES chains are tried. Higher: fewer plans are missed, more simulations.
 TINY_FAMILY, PROMISES = 60, 16
 # Range of the predicted peaks (promises) of these chains, as multiples of the limit (PROMISES_AROUND). If the limit is
@@ -87,8 +87,8 @@ MIN_STAGES, MIN_STEPS = 3, 8
 # Maximum number of values that pass from one stage to the next. BDF6, the stable backward differentiation formula of
 # the highest order, reads six. Higher: wider recurrences, more states.
 MAX_STATE = 6
-# A graph is a recurrence only if it has this many times more steps than stages between cuts with a single value.
-# Higher: fewer graphs are treated as recurrences, which take longer to plan.
+# A graph is treated as a recurrence if cuts that several values cross give this many times as many stages as cuts that
+# one value crosses. Higher: fewer recurrences, which take longer to plan.
 MORE_STAGES = 10
 # Maximum number of forward nodes per step of a recurrence. Higher: more graphs are treated as recurrences.
 MAX_STEP_NODES = 24
@@ -109,7 +109,7 @@ MAX_FRONTIER_STEPS = 20_000_000
 MAX_COUNTS, NEIGHBOURS = 128, 2
 
 # ---- chen_greedy, two_cuts
-# Maximum number of cuts in all segmentations of an exact sweep, about one second. Higher: more exact sweeps, more time.
+# Maximum total number of cuts in an exact sweep, which then takes a second. Higher: more exact sweeps, more time.
 MAX_CUTS = 1_000_000
 # MAX_COSTS: maximum number of thresholds of compute per byte. FEWEST_BUDGETS: minimum number of budgets per threshold.
 # Higher: better choices of kept nodes and cuts, more time.
@@ -166,7 +166,7 @@ EXACT_SHARE = 1e-9
 # by it. Higher: more of the limit remains unused in the second solution.
 PROGRAM_SLACK = 2e-6
 
-# ---- search: factors multiply the work for one limit
+# ---- search. LOWEST_WORK, UNMET_WORK and AGAIN_WORK are multiples of the work for one limit.
 # Maximum number of candidates of other solvers from which a search starts. Higher: more variety, less work for each.
 N_SEEDS = 4
 # Maximum number of runs per node, unless an initial schedule has more. Higher: lower peaks, more memory.
@@ -174,8 +174,8 @@ MAX_RUNS = 30
 # The limit of a search for a lower peak is one of LOWER_SHARES times the lowest peak. A share is used again while the
 # peak decreases, for at most MAX_LOWER searches in total. Closer to 1: smaller steps, which succeed more often.
 LOWER_SHARES, MAX_LOWER = (0.9, 0.97), 3
-# LOWEST_WORK: work for the lowest peak. FIRST_LOWEST, NEXT_LOWEST: shares of it for each first search and each later
-# round. Higher: lower peaks, more time.
+# LOWEST_WORK: work for the lowest peak. FIRST_LOWEST, NEXT_LOWEST: shares of this work for each initial search, and for
+# each later search at a lower limit. Higher: lower peaks, more time.
 LOWEST_WORK, FIRST_LOWEST, NEXT_LOWEST = 1.8, 1 / 3, 2 / 9
 # Maximum number of nodes in a graph for which both runs of `search` may spend all of the work for the lowest peak. On
 # larger graphs, each run may spend half of it. Higher: lower peaks, more time.
@@ -194,8 +194,8 @@ FRONTIER_LIMITS = 12
 # ORDER_WORK: share of the work for a search over one-pass orders. This search runs only if the lower bound on the peak
 # of one-pass orders is below ORDER_ROOM times the peak of the id order. Higher: more such orders, less other work.
 ORDER_WORK, ORDER_ROOM = 1 / 8, 0.95
-# Shares of the work for a frontier. LOWEST_PEAK_SHARE: for the lowest peak, and again for the minimum compute at it.
-# BENDS_WORK: for limits at bends of the curve. Higher: less work for the other limits.
+# Shares of the work for a frontier. LOWEST_PEAK_SHARE: for the lowest peak, and once more for the minimum compute at
+# that peak. BENDS_WORK: for limits at bends of the curve. Higher: less work for the other limits.
 LOWEST_PEAK_SHARE, BENDS_WORK = 0.15, 0.06
 # Number of evenly spaced limits per limit at a bend. Higher: fewer limits at bends, more work for each.
 LIMITS_PER_BEND = 2
@@ -208,13 +208,13 @@ MAX_ORDERS, MAX_TREE_NODES = 16, 40_000
 RECURSION_LIMITS = (1, 32, 128, 512)
 # Batch sizes, as shares of the bytes of the largest node. More: more variety, one more schedule for each.
 BATCH_SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}
-# VARIED_TREES: number of trees that get schedules with all recursion limits. FIRST_SCHEDULES: number of schedules for
-# every other tree before trees are compared. Higher: a better choice, more time.
+# VARIED_TREES: number of trees for which all recursion limits are tried. FIRST_SCHEDULES: number of schedules of every
+# other tree before the trees are compared. Higher: a better choice, more time.
 VARIED_TREES, FIRST_SCHEDULES = 2, 2
-# Under a limit, only the BEST_TREES best trees get all of their schedules, unless the schedules together have
-# fewer than ALL_TREES_STEPS steps. Higher: fewer plans are missed, more time.
+# Under a limit, all schedules are tried only for the BEST_TREES best trees, unless the schedules of all trees together
+# have fewer than ALL_TREES_STEPS steps. Higher: fewer plans are missed, more time.
 BEST_TREES, ALL_TREES_STEPS = 24, 400_000
 # Default maximum length of a schedule, in runs per node. Higher: lower peaks with more compute, more time.
 LENGTH_LIMIT = 30.0
-# Maximum width of a decomposition. Higher: trees of dense graphs, which are slow to compute and have high peaks.
+# Maximum width of a decomposition. Higher: denser graphs are decomposed, which takes long and gives high peaks.
 MAX_WIDTH = 400

@@ -15,12 +15,13 @@ from remat_algos.kernels.regions import keep_depths, segment_cuts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForwardPart:
-    """The needed forward nodes in id order, and the values live between them. Cut p is after the node at position p.
+    """The needed forward nodes in id order, and the values that are live between them.
 
-    Arrays are indexed by position. `until` is the last position that reads a value of the node, or the position of the
-    node itself if no position does. `width` is the number of values live across the cut. If this number is 1, `alone`
-    is the id of the value, otherwise -1. `lives` consists of three arrays: the values that cross some cut, the position
-    of the node that computes each, and the last position that reads each.
+    Cut p is after the node at position p. Arrays are indexed by position. `until` is the last position that reads a
+    value of the node, or the position of the node itself if its values are not read. `width` is the number of values
+    that cross the cut. If this number is 1, `alone` is the id of the value, otherwise -1. `lives` consists of three
+    arrays: the values that cross some cut, the position of the node that computes each, and the last position that
+    reads each.
     """
 
     graph: ComputationGraph
@@ -32,7 +33,6 @@ class ForwardPart:
 
     @classmethod
     def of(cls, graph: ComputationGraph) -> "ForwardPart":
-        """Return the forward part of a graph."""
         member = graph.forward & graph.needed
         nodes = np.flatnonzero(member)
         place = np.full(graph.n_nodes, -1, np.int64)
@@ -96,7 +96,7 @@ def minimum_vertex_cut(
     # Split each vertex that may be cut in two: arcs enter the first half and leave the second half.
     leave = np.arange(n)
     leave[cuttable] = n + np.arange(cuttable.size)
-    # All flow passes one arc from the source to the gate, so no sum of capacities can overflow.
+    # All flow goes through one arc, from the source to the gate, so no sum of capacities can overflow.
     source, gate, sink = (n + cuttable.size + i for i in range(3))
     begins, ends = np.asarray(sources, np.int64), np.asarray(sinks, np.int64)
     tails = (cuttable, [source], np.full(begins.size, gate), leave[np.asarray(tail, np.int64)], leave[ends])
@@ -151,15 +151,15 @@ class Cutter:
         self.places = np.asarray(places, np.int64)
 
     def cuts(self, begin: int, end: int, segments: int) -> Int64:
-        """Cut positions begin..end - 1; each cut is the first allowed one to reach a multiple of memory / segments."""
+        """Return cuts of begin..end - 1: the first allowed position that reaches each multiple of memory / segments."""
         return segment_cuts(self.reached, self.places, begin, end, segments)
 
     def split_counts(self, until: Int64, splits: int, depth: int, keep_last: bool) -> Int64:
         """Return the level of the recursion at which each position is kept.
 
-        The whole part is cut at `splits` positions, then each segment is cut again, for `depth` levels. A cut keeps the
-        node at its position and the nodes whose values are live across it; `until` is the last read of each position.
-        With `keep_last`, the last part of a segment, which has just run, is kept at the level of the segment.
+        The forward part is cut at `splits` positions, then each segment is cut again, for `depth` levels. A cut keeps
+        the node at its position and the nodes whose values are live across it; `until` is the last read of each
+        position. With `keep_last`, the last piece of each segment gets the level of the segment, as it has just run.
         """
         return keep_depths(self.reached, self.places, until, splits, depth, keep_last)
 

@@ -188,7 +188,7 @@ class TreeDecomposition(Bags):
     def reduce(self) -> TreeDecomposition:
         """Remove every bag that is a subset of a neighbouring bag.
 
-        The width is unchanged, at least one bag remains, and at most one bag per vertex. The order of the bags is kept.
+        The width and the order of the bags do not change. At most one bag per vertex remains, and at least one in all.
 
         References
         ----------
@@ -240,8 +240,8 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
       such pair, u is added to all bags up to the first bag of v. So X grows by at most w + 1 vertices, and the new
       width is at most 2 w + 1.
 
-    Consecutive nodes of the order share a bag. Let last(X) be the position in the order of the last node in X. It never
-    decreases along the path, from either side, towards a bag that contains u_n. The idea is from kumar2019, section 5;
+    Consecutive nodes of the order share a bag. Let last(X) be the position in the order of the last node in X. From
+    either end of the path to a bag that contains u_n, last(X) never decreases. The idea is from kumar2019, section 5;
     the construction and the bound are original.
     """
     path.verify(UndirectedGraph.of(graph))
@@ -296,7 +296,7 @@ class PathDecomposition(Bags):
     @classmethod
     @checked_arguments
     def of(cls, graph: UndirectedGraph, layout: ArrayLike) -> PathDecomposition:
-        """Return the bags of a layout: each vertex v, with the vertices before v that have a neighbour at or after v.
+        """Return the bags of a layout. The bag of v contains v and each vertex before v with a neighbour at or after v.
 
         Bags that are subsets of a neighbouring bag are removed. The width is the vertex separation of the layout: the
         maximum number of placed vertices with unplaced neighbours. Raise GraphError if the layout is not a permutation.
@@ -438,7 +438,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
 
 
 def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
-    """Find an order of at most 16 vertices, int32[n], with the smallest possible largest boundary, the pathwidth."""
+    """Find an order of at most 16 vertices, int32[n], whose largest boundary is minimal. Its size is the pathwidth."""
     if graph.n_vertices > tuning.MAX_EXACT:
         raise GraphError(
             "{n_vertices} vertices are too many for the minimum layout, which takes up to {max_exact}; "
@@ -468,8 +468,8 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
 def condensed(first: Int64, last: Int64) -> tuple[Int64, Int64]:
     """Remove every bag that is a subset of a neighbouring bag; return the renumbered first and last bags of vertices.
 
-    A bag is kept if two conditions hold. It is the last bag of some vertex. Some vertex has its first bag here, or
-    between here and the previous bag that is the last bag of a vertex.
+    Call a bag closing if it is the last bag of some vertex. A closing bag is kept if the first bag of some vertex comes
+    after the previous closing bag, but not after this bag. All other bags are removed.
     """
     ends = np.unique(last)
     first, last = np.searchsorted(ends, first), np.searchsorted(ends, last)

@@ -55,7 +55,7 @@ class UndirectedGraph:
     @classmethod
     @checked_arguments
     def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]] | ArrayLike) -> "UndirectedGraph":
-        """Make a graph from pairs of vertices, without loops and duplicates; GraphError if a vertex is unknown."""
+        """Make a graph from pairs of vertices; drop loops and duplicates. Raise GraphError if a vertex is unknown."""
         pairs = checked_pairs(edges)
         n_vertices = whole(n_vertices, "n_vertices")
         if n_vertices < 0:
@@ -283,7 +283,7 @@ def eliminate(
 class Run:
     """A greedy elimination, as in `eliminate`, that can be paused. It stops if the width reaches `below`.
 
-    `ties` is the generator for random ties, or None for the default ties.
+    `ties` is the random generator that breaks ties. If it is None, the default rule breaks them.
     """
 
     def __init__(
@@ -326,7 +326,7 @@ class Run:
 
 
 def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
-    """Return the elimination in the given order, int32[n]; GraphError if it is not a permutation of the vertices."""
+    """Return the elimination in the given order, int32[n]. Raise GraphError if the order is not a permutation."""
     check_undirected(graph)
     vertices = frozen(order, np.int32, "order", graph.n_vertices)
     _places(vertices, graph.n_vertices)

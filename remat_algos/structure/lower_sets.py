@@ -95,7 +95,7 @@ class LowerSets:
     @classmethod
     @checked_arguments
     def of(cls, graph: ComputationGraph, sets: Iterable[Iterable[int | str]]) -> "LowerSets":
-        """Make a chain from ids or names; GraphError unless all are lower sets and the last is the whole part."""
+        """Make a chain from ids or names. Raise GraphError if a set is not lower or the last set is incomplete."""
         rows: list[list[int]] = []
         for nodes in sets:
             rows.append([])
@@ -117,7 +117,7 @@ class LowerSets:
 
     @checked_arguments
     def on(self, graph: ComputationGraph) -> OnGraph:
-        """Return the properties of the nodes of a graph, cached; GraphError if the chain does not match the graph."""
+        """Return (cached) properties of the nodes of a graph. Raise GraphError if the chain does not fit the graph."""
         if not self._seen or self._seen[0][0] is not graph:
             self._seen[:] = [(graph, self._fitted(graph))]
         return self._seen[0][1]
@@ -253,7 +253,7 @@ def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list
         for u in row:
             readers[u] |= 1 << v
     below = {v: 1 << v for v in rows}
-    readers_below = dict.fromkeys(rows, 0)  # readers of ancestors
+    readers_below = dict.fromkeys(rows, 0)  # masks of ancestors' readers
     for v, row in rows.items():
         for u in row:
             below[v] |= below[u]
@@ -371,7 +371,7 @@ class LowerSetFamily:
         return LowerSets(kernel.pack_rows(self._on_graph(self._members(np.array(ascending, np.int64)))))
 
     def subset(self, rows: Int64) -> "LowerSetFamily":
-        """Return the subfamily of these rows; GraphError unless they ascend and include the first and the last row."""
+        """Return the subfamily of these rows. Raise GraphError unless they ascend from the first to the last row."""
         rows = frozen(rows, np.int64, "rows")
         last = len(self) - 1
         if not rows.size or rows[0] != 0 or rows[-1] != last or (np.diff(rows) <= 0).any():

@@ -95,7 +95,7 @@ class SeparatorTree:
         """Separate each part by a bag whose removal leaves pieces with at most half of the part's bags.
 
         Ties go to the smaller id. The depth of the tree is at most floor(log2(b)) + 1. `n_vertices` is the number of
-        vertices in the graph. Raise GraphError if a bag contains any other vertex.
+        vertices in the graph. Raise GraphError if a bag contains an id of `n_vertices` or more.
 
         References
         ----------
@@ -119,7 +119,7 @@ class SeparatorTree:
 
         A bag is balanced if each piece that its removal leaves has at most two thirds of the bags of the part. Ties go
         to the bag with the smallest pieces, then to the smaller id. `memory`, int64[n], is the number of bytes of each
-        vertex. Raise GraphError if a bag contains any other vertex, or a size is negative.
+        vertex. Raise GraphError if a bag contains an id of n or more, or if an entry of `memory` is negative.
 
         Examples
         --------
@@ -139,7 +139,7 @@ class SeparatorTree:
         """Separate each interval of a path by its middle bag: bag (lo + hi) // 2 for bags lo to hi.
 
         Each separator has at most two children, the left one first. `n_vertices` is the number of vertices in the
-        graph. Raise GraphError if a bag contains any other vertex.
+        graph. Raise GraphError if a bag contains an id of `n_vertices` or more.
 
         Examples
         --------

@@ -59,7 +59,7 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
 
 
 def minimum_width(graph: UndirectedGraph) -> Elimination:
-    """Find an elimination order of minimum width by dynamic programming over vertex sets; at most 16 vertices."""
+    """Find an elimination order of minimum width for at most 16 vertices, by dynamic programming over vertex sets."""
     n = graph.n_vertices
     if n > tuning.MAX_EXACT:
         raise GraphError(
@@ -124,15 +124,15 @@ def width_bounds(
 ) -> WidthBounds:
     """Bound the treewidth from above by elimination orders, and from below by contraction.
 
-    Each rule is tried first with its default ties. Then `seeds` orders with random ties are tried, with the rules in
-    rotation. An order is abandoned as soon as it cannot improve on the best order. The search ends if the bounds are
-    equal.
+    Each rule is tried first with its default tie-breaking. Then `seeds` orders with random tie-breaking are tried, with
+    the rules in rotation. An order is abandoned as soon as it cannot improve on the best order. The search ends if the
+    bounds are equal.
 
     Parameters
     ----------
     graph : UndirectedGraph
     seeds : int
-        Number of orders with random ties.
+        Number of orders with random tie-breaking.
     exact : bool
         Require the exact treewidth. It can be computed if the bounds are equal, or if at most 16 vertices remain after
         `reduce`.
@@ -143,7 +143,7 @@ def width_bounds(
     progress : callable, optional
         A `Progress` function, called with the share of the orders that were tried and the smallest width.
     seed : int
-        The i-th order with random ties uses the seed `seed + i`.
+        The i-th order with random tie-breaking uses the seed `seed + i`.
 
     Returns
     -------
@@ -220,7 +220,7 @@ class _Search:
         self.clock = clock
         self.best: Elimination | None = None
         self.chosen: Order = ("", None)
-        self.unfinished: Run | None = None  # the first order only
+        self.unfinished: Run | None = None  # run of the first order
 
     def run(self, orders: Sequence[Order]) -> WidthBounds:
         n_tried = 0

@@ -1,4 +1,4 @@
-"""Tuning constants of decompositions and lower-set families; the comment at each says what it trades."""
+"""Tuning constants of decompositions and lower-set families. The comment at each one describes its trade-off."""
 
 # Maximum number of vertices for which treewidth and pathwidth are computed exactly, in O(2^n) time. Higher: more
 # optima; each vertex doubles time and memory.

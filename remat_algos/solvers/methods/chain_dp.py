@@ -22,13 +22,13 @@ from remat_algos.solvers.registry import Candidate, Task, evaluated, solver
 def chain_dp(
     graph: ComputationGraph, task: Task, clock: Clock, *, slots: int | None = None, stages: int = tuning.MAX_STAGES
 ) -> Iterator[Candidate]:
-    """Cut the forward part where one value passes; keep all, the last or none of the values of each stage, optimally.
+    """Choose optimally, for each stage of a chain, whether to keep all of its values, the last one or none.
 
-    A stage is the part between two neighbouring cuts. In a recurrence that reads the last k steps (k at most 6), a cut
-    is passed by k values. Each stage is run one or more times. All runs except the last compute only the values that
-    later stages read. The last run keeps all values that the gradients of the stage read. A checkpoint stays in memory
-    until the stages after it have run backward. These schedules form the class "chain". One table contains the optimal
-    schedule of the class for every limit.
+    A stage is the part between two neighbouring cuts. One value crosses each cut; in a recurrence that reads the last k
+    steps (k at most 6), k values do. Each stage is run one or more times. All runs except the last compute only the
+    values that later stages read. The last run keeps all values that the gradients of the stage read. A checkpoint
+    stays in memory until the stages after it have run backward. These schedules form the class "chain". One table
+    contains the optimal schedule of the class for every limit.
 
     The table counts memory in slots. Bytes are rounded up to slots and the limit is rounded down, so every schedule
     that fits in the table also fits the limit. If the greatest common divisor of all sizes can serve as the slot,
@@ -41,7 +41,7 @@ def chain_dp(
     slots : int, optional
         Number of memory slots; by default 500, or up to 4,000 if there are few stages.
     stages : int
-        Maximum number of stages. Neighbouring stages are joined until it is met. Time grows with its cube.
+        Maximum number of stages; in longer chains, neighbouring stages are joined. Time is cubic in the maximum.
 
     References
     ----------
@@ -175,13 +175,13 @@ class ChainTable:
         if place < 0 or not np.isfinite(self.root[place]):
             return None
         cost = float(self.root[place])
-        # Costs of 2**23 and more may be inexact: at most three roundings for each of up to 2 k operations.
+        # Costs of 2**23 and more may be inexact. They come from up to 2 k operations with at most three roundings each.
         if cost >= 2**23:
             cost *= max(0.0, 1 - 6 * (len(self.chain) + 1) * 2.0**-24)
         return int(cost) * self.costs.unit + self.costs.fixed
 
     def candidate(self, slots: int, clock: Clock) -> Candidate | None:
-        """Return the optimum for a number of slots. If its schedule is too long, count it as skipped; return None."""
+        """Return the optimum for a number of slots. If the schedule is too long, record it as skipped; return None."""
         arrays = np.array(self.memory.arrays)
         most = tuning.MAX_SCHEDULE_STEPS
         codes = operations(self.entries, self.width, self.costs.columns, arrays, self.unit, self.up, slots, most)
@@ -199,7 +199,7 @@ def _default_slots(k: int) -> int:
 
 
 def _unit(memory: StageMemory, free: int, slots: int) -> int:
-    """Return the bytes per slot: the common divisor of all sizes, if `slots` slots of this size suffice."""
+    """Return the bytes per slot: the common divisor of all sizes, or more if it would give more than `slots` slots."""
     return memory.unit if free // memory.unit <= slots else -(-free // slots)
 
 

@@ -145,13 +145,13 @@ def _smallest_allocated(
 ) -> Iterator[Candidate]:
     """Yield the cheapest candidate whose peak and allocation fit, else the candidate with the smallest allocation.
 
-    Without a limit, yield the Pareto frontier of allocation and compute, except candidates with a peak no higher than
-    that of the smallest allocation.
+    Without a limit, yield the Pareto frontier of allocation and compute: first the candidate with the smallest
+    allocation, then only candidates with a higher peak than the first.
     """
     # `fitting` is sorted by compute, `kept` by allocation.
     fitting, kept = list[Candidate](), list[Candidate]()
     unsound = None
-    # After a deadline or an interrupt, yield the best candidates first, then raise its exception again.
+    # After a deadline or an interrupt, the best candidates are yielded before the exception is raised again.
     with until_stopped() as ending:
         for each in candidates:
             candidate = evaluated(graph, each.schedule, each.details)
@@ -181,8 +181,8 @@ class Segmentation:
     """The result of algorithm 3 for one budget: each segment ends at the first possible cut at which it is over budget.
 
     `cuts` are the positions of the nodes before the cuts. As in the paper, x is the number of bytes that are always
-    kept (at the cuts, and of costly nodes), and y the number of bytes of the largest segment except the last.
-    `next_budget` is the smallest larger budget with other cuts; 0 if there are no cuts.
+    kept, by nodes at cuts and by costly nodes. The largest segment except the last has y bytes. `next_budget` is the
+    smallest larger budget with other cuts; 0 if there are no cuts.
     """
 
     budget: float
@@ -218,8 +218,8 @@ def exact_sweep(
 ) -> tuple[list[Segmentation], str]:
     """Return all distinct segmentations and "exact".
 
-    If there are more than `max_exact`, return the segmentations of `otherwise` geometrically spaced budgets and
-    "thinned".
+    If there are more than `max_exact`, return the segmentations of geometrically spaced budgets and "thinned". The
+    number of these budgets is `otherwise`.
     """
     clock = clock or Clock()
     segmentations, work, half = [], 0, clock.share(0.5)
@@ -256,7 +256,7 @@ def _rising(walk: Walk) -> Iterator[Segmentation]:
 
 
 def paper_grid(walk: Walk) -> list[Segmentation]:
-    """Run the search of appendix A: budget 0 gives x and y; then B = sqrt(x y), and six from B / sqrt 2 to B sqrt 2."""
+    """Try the budgets of appendix A: 0, which gives x and y; B = sqrt(x y); and six from B / sqrt 2 to B sqrt 2."""
     first = walk.segmentation(0)
     middle = math.sqrt(first.x * first.y)
     around = [middle / math.sqrt(2) * 2 ** (i / 5) for i in range(6)]

@@ -26,7 +26,7 @@ from remat_algos.structure.cuts import UNCUTTABLE, minimum_vertex_cut
 from remat_algos.wording import by_reason, comma_separated, counted, format_bytes, shortened
 
 MODES = ("exact", "paper")
-REPRODUCED = ("literal", "mxnet")  # in the paper's reproduction only
+REPRODUCED = ("literal", "mxnet")  # modes of the reproduction only
 HEAVY = frozenset(kind.name for kind in operation_kinds() if kind.heavy)
 Words = str | Sequence[str] | None
 
@@ -214,7 +214,7 @@ class Choice:
         only: str | Sequence[str] | None = None,
         also: str | Sequence[str] | None = None,
     ) -> "Choice":
-        """Choose nodes by the algorithm of `mode`; ValueError for an unknown mode, operation or layer."""
+        """Choose nodes by the algorithm `mode`. Raise ValueError if the mode, an operation or a layer is unknown."""
         if mode not in MODES:
             if mode in REPRODUCED:
                 raise ArgumentError(
@@ -387,7 +387,7 @@ class Region:
 
     @checked_arguments
     def name(self, graph: ComputationGraph) -> str:
-        """Return a name made of those of the first and the last node; raise GraphError if the graph lacks one."""
+        """Return the names of the first and the last node, joined. Raise GraphError if the graph has no such nodes."""
         self._check(graph)
         first, last = graph.labels[self.nodes[0]], graph.labels[self.nodes[-1]]
         return first if len(self.nodes) == 1 else f"{first} .. {last}"
@@ -460,7 +460,7 @@ def find_echo_regions(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegionReport(Result):
-    """The regions of a graph, as `explain` prints them for a plan of `echo`: at most `most` regions."""
+    """The regions of a graph, as `explain` prints them for a plan of `echo`. `most` limits the number of regions."""
 
     graph: ComputationGraph
     regions: tuple[Region, ...]

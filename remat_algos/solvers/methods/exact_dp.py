@@ -30,9 +30,9 @@ def exact_dp(
     Parameters
     ----------
     strategy : {"time", "memory", "cache"}, optional
-        "time" minimizes the overhead within the budget. "memory" maximizes the overhead: few values are kept, so
-        freeing values after their last read saves the most memory. "cache" minimizes the kept bytes, as in the
-        authors' program. The default is "time"; without a formula budget, "time" and "memory" are both tried.
+        "time" minimizes the overhead within the budget. "memory" maximizes the overhead, so the schedule keeps few
+        values and frees the others after their last read. "cache" minimizes the kept bytes, as in the authors'
+        program. The default is "time"; without a formula budget, "time" and "memory" are both tried.
     formula_budget : int or str, optional
         Upper limit for formula (2), in bytes or as an amount such as "2.1GB".
     keep_last : bool

@@ -35,8 +35,8 @@ def greedy_remat(
     moves : bool
         True follows the pass of XLA. A run whose values have not been read yet is moved, not repeated. Savings are
         compared as `limit // saved`. A value is recomputed before its next reader, or earlier, before the last reader
-        of one of its inputs. False follows the paper, exactly so with `max_block=1`. No run is removed, the largest
-        saving wins, and a value is recomputed directly before its next reader.
+        of one of its inputs. False follows the paper: no run is removed, the largest saving wins, and a value is
+        recomputed directly before its next reader. With `max_block=1`, this is exactly the paper's algorithm.
 
     References
     ----------
@@ -63,7 +63,7 @@ def greedy_remat(
 def walk(
     graph: ComputationGraph, start: Schedule, limit: int, max_block: int, *, moves: bool = True
 ) -> tuple[Schedule, int, int]:
-    """Scan a valid order once; return the new schedule, the largest block level that was used, and the work."""
+    """Scan a valid order once. Return the new schedule, and the level and the work that `greedy_order` returns."""
     order, reached, work = greedy_order(
         graph.arrays,
         start.order,

@@ -36,7 +36,7 @@ OPTIMAL, STOPPED, NONE_FITS = "optimal", "stopped before it ended", "nothing fit
 
 
 def few_values(graph: ComputationGraph) -> str | None:
-    """Return the reason to refuse a graph, or None: recompute marks, or more than 128 read values and outputs."""
+    """Return the reason to refuse a graph, or None. Graphs with recompute marks or too many values are refused."""
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
     n_values = int(useful_values(graph).sum()) if graph.n_nodes <= 1_000 * MAX_VALUES else graph.n_nodes
@@ -59,8 +59,8 @@ def live_set_search(
     """Search all sets of live values, best first: a proven optimum over every order and any number of runs.
 
     A search that runs out of time, or reaches the maximum number of sets, still proves a bound. If no schedule fits the
-    limit, the minimum peak is searched, and then the minimum compute at this peak. (If other solvers ran before,
-    `solve` starts that search later.) If the minimum peak cannot be proven, schedules below the lowest known peak are
+    limit, the minimum peak is searched, and then the minimum compute at this peak. If other solvers ran before, `solve`
+    starts these two searches later. If the minimum peak cannot be proven, schedules below the lowest known peak are
     searched. Without a limit, the whole frontier is searched, one limit after another.
 
     Parameters
@@ -121,7 +121,7 @@ class _Searches:
         if max_states is not None:
             self.max_states = self.lowest_states = int(max_states)
         first = evaluated(graph, lowest_pass(graph), {"one_pass": True})
-        self.known = [first]  # of this solver only
+        self.known = [first]  # only this solver's candidates
         self.candidates = [*task.candidates, first]
 
     def within(self, limit: int) -> Iterator[Candidate]:
@@ -156,7 +156,7 @@ class _Searches:
             limit = candidate.figures[0] - 1
 
     def cheapest(self, limit: int, max_states: int) -> tuple[_SearchEnd, Candidate | None]:
-        """Search for the best candidate within a limit, or None if no known schedule fits."""
+        """Search within a limit. Return the end of the search, and the best candidate, or None if no known one fits."""
         graph = self.graph
         fitting = [each for each in self.candidates if each.figures[0] <= limit]
         best = min(fitting, key=lambda each: (each.figures[1], each.figures[0]), default=None)
@@ -178,7 +178,7 @@ class _Searches:
         return result, Candidate(best.schedule, details, bound, SCOPE, best.simulation)
 
     def _lowest(self, above: int) -> Iterator[Candidate]:
-        """Yield the cheapest schedule at the minimum peak, or at the lowest peak reached if that is not proven minimum.
+        """Yield the cheapest schedule at the lowest peak reached, which is the minimum peak if the search proves it.
 
         `above` is a lower bound on the peak.
         """
@@ -196,7 +196,7 @@ class _Searches:
                 within = lowest - 1
         result: _SearchEnd | None = None
         candidate: Candidate | None = None
-        # With the same maximum number of sets as for any other limit, no such search reaches a lower peak.
+        # Explore as many sets as `within` does for a limit, so that no call of `within` reaches a lower peak.
         while within < lowest:
             last, lower = self.cheapest(within, self.max_states)
             if lower is None:

@@ -109,7 +109,7 @@ def _program(
 
 
 def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
-    """Yield the Pareto points of promise and cost; if not `whole`, only the best chains for a grid of promises."""
+    """Yield the Pareto points of predicted peak (promise) and cost. If not `whole`, try only a grid of promises."""
     if whole:
         yield from evenly(program.frontier(), n_nodes)
         return

@@ -32,7 +32,7 @@ def revolve(
     ----------
     checkpoints : int, optional
         Maximum number of values kept at a time, including the first value of the chain. By default, the largest number
-        within the limit; without a limit, every number is tried.
+        for which the schedule fits the limit; without a limit, every number is tried.
 
     References
     ----------
@@ -124,7 +124,7 @@ def _repetitions(n: int, checkpoints: int) -> int:
 class UnitChain:
     """A chain of equal stages, each with a value of `size` bytes and a node of compute `cost`.
 
-    `beside` is the number of bytes at the peak without checkpoints.
+    `beside` is the number of bytes that are live at the peak in addition to the checkpoints.
     """
 
     stages: ChainStages

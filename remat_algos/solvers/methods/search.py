@@ -52,7 +52,7 @@ def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
 
 
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """Yield the row "search" of a plan's text report: the number of moves, and the start."""
+    """Yield the row "search" of a plan's text report: the number of moves, and where the search started."""
     moves, start = details.get("moves"), details.get("start")
     if is_count(moves) and isinstance(start, str):
         yield "search", f"{counted(moves, 'move')}, from {shortened(start)}"
@@ -166,7 +166,7 @@ class _LimitSearch:
         self.lowest_work = round(tuning.LOWEST_WORK * lowest / (1 if graph.n_nodes <= tuning.ALONE_NODES else 2))
 
     def _in_time(self, work: int) -> int:
-        """Return `work`, or less if a core cannot do it in the remaining time; then note DEADLINE as well."""
+        """Return `work`. If a core cannot do this work in the remaining time, note DEADLINE and return less."""
         left = self.clock.left
         if left is None or self.max_moves is not None:
             return work
@@ -264,7 +264,7 @@ class _LimitSearch:
         return best
 
     def _order(self, limit: int, work: int) -> Generator[Annealed, None, Annealed | None]:
-        """Search for a one-pass order within the limit; None if none can be far below the peak of the id order."""
+        """Search for a one-pass order within the limit. Return None without a search if it is unlikely to help."""
         graph, task = self.graph, self.task
         free = graph.mark is None and task.constraints is None and tuning.ALONE_NODES < graph.n_nodes <= COOL_NODES
         if not free or one_pass_bound(graph, self.clock)[0] > tuning.ORDER_ROOM * self.first.figures[0]:

@@ -41,8 +41,8 @@ def twremat(
         does not do this. By default both are tried.
     orders : int, optional
         Number of elimination orders to try. The rules are minimum fill-in, minimum degree and minimum density of
-        missing edges, then the same rules with random ties. The default is 16; it is smaller on graphs of fewer than
-        128 or more than 2,500 nodes.
+        missing edges. They are used again with ties broken at random. The default is 16; it is smaller on graphs of
+        fewer than 128 or more than 2,500 nodes.
     length_limit : float
         Maximum length of a schedule, in runs per node. Longer schedules are abandoned; the plan's details count them as
         `skipped`.
@@ -58,7 +58,7 @@ def twremat(
     n_orders = int(orders)
 
     def trees(part: Part) -> Iterator[Tree]:
-        """Yield two separator trees for each elimination order: one balanced, one with few bytes."""
+        """Yield two trees for each elimination order: one of balanced separators, one of separators with few bytes."""
         for number in range(n_orders):
             turn, which = divmod(number, len(ORDER_RULES))
             rule, seed = ORDER_RULES[which], task.seed + turn - 1
