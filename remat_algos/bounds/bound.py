@@ -16,7 +16,7 @@ from remat_algos.ir.graph import ComputationGraph
 COMPUTE, TIME = "compute", "time"
 # Scope of a bound that holds for every schedule.
 ANY_ORDER = "any order"
-# Source of the bound in which every needed node runs once.
+# Source of the bound that counts one run of every needed node.
 ONE_PASS = "one pass"
 CLOSURE, MOMENTS = "closure", "moments"
 SOURCES = {COMPUTE: (CLOSURE, MOMENTS), TIME: ("minimum cuts with a link", "integer program with a link")}

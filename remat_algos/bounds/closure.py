@@ -138,7 +138,7 @@ def in_ticks(
 
 
 def one_pass(graph: ComputationGraph, times: LinkTimes | None) -> LowerBound:
-    """Return the bound in which every needed node runs once."""
+    """Return the bound that counts one run of every needed node."""
     return LowerBound(graph.needed_compute, of=COMPUTE if times is None else TIME)
 
 

@@ -102,7 +102,7 @@ def _lowest_with_copies(graph: ComputationGraph) -> Int64:
 
 
 def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
-    """Order the needed nodes from last to first; of those with all readers placed, choose the one with fewest bytes."""
+    """Order the needed nodes from last to first: repeatedly place the smallest node whose readers are all placed."""
     needed, before, awaited = graph.needed, dict[int, list[int]](), np.zeros(graph.n_nodes, np.int64)
     update, update_reader = updates_and_readers(graph)
     for u, v in zip(update.tolist(), update_reader.tolist(), strict=True):
@@ -139,9 +139,9 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
 def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple[int, Int64 | None]:
     """Return a lower bound on the peak of every one-pass order.
 
-    Also return an order that attains the bound, if one with a lower peak than the id order is found, else None. The
-    bound comes from `least_peak_bound` without recomputation, and from minimum cuts (docs/theory/closure_bound.md). On
-    graphs of up to 128 values `lowest_one_pass` may raise it; with at most 30 nodes it is then nearly always exact. At
+    Also return an order with this peak if one below the peak of the id order is found, else None. The bound comes from
+    `least_peak_bound` without recomputation, and from minimum cuts (docs/theory/closure_bound.md). On graphs of up to
+    128 values `lowest_one_pass` may raise the bound; with at most 30 nodes the bound is then nearly always exact. At
     the deadline of `clock`, return the best bound that has been reached.
     """
     clock, bound = clock or Clock(), 0

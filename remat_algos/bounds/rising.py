@@ -27,10 +27,10 @@ def rising(
     """Yield increasing lower bounds for all schedules whose peak, without residents, is within a limit.
 
     The bounds are on compute. With copy `times`, they are on the time of schedules that may also copy values over a
-    link. The first bound is one pass. Bounds from minimum cuts follow. On graphs of up to 3,000 nodes, the effort
-    "default" adds the moment bound at the node that proves the last of these. Moment bounds with up to three nodes are
-    added with effort "best", or if `last` is True, which is for a plan that a search returned. The bound of an integer
-    program that was stopped is valid but may differ between machines. At the deadline, the clock raises OutOfTime.
+    link. The first bound is that of one pass. Bounds from minimum cuts follow. On graphs of up to 3,000 nodes, the
+    effort "default" adds the moment bound at the node that proves the last of these. Moment bounds with up to three
+    nodes are added with effort "best", or if `last` is True, which is for a plan that a search returned. The bound of a
+    stopped integer program is valid but may differ between machines. At the deadline, the clock raises OutOfTime.
 
     `start` is a bound for the same graph and this limit or a larger one. It is valid here too, and its node and price
     are tried first. `closure` is the closure bound for exactly this limit, if already computed.
@@ -90,8 +90,8 @@ def prove(
 ) -> LowerBound:
     """Return the lower bound within a limit that the nodes and prices of `bound` prove.
 
-    It is computed by one minimum cut, or by an integer program if `bound` has no prices. If `bound` has no nodes, it is
-    the cost of one pass. `times` are copy times, for bounds on time; `seconds` limits the integer program.
+    It is computed by one minimum cut, or by an integer program if `bound` has no prices. If `bound` has no nodes, the
+    result is the cost of one pass. `times` are copy times, for bounds on time; `seconds` limits the integer program.
 
     >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
     >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])

@@ -138,18 +138,18 @@ class Pool:
         self.limits.check_regions()
         self.bounds = Bounds(request, self.limits, clock)
         self.unlimited_run = unlimited_run  # the run for budget "least"
-        self.too_high: SolverRun | None = None  # `unlimited_run`, if above the limit
+        self.too_high: SolverRun | None = None  # unlimited run above the limit
         # Candidates that the allocator has not tried; key: (peak, compute).
         self.waiting: dict[tuple[int, int], Candidate] = {}
         self.reserved: dict[bytes, int] = {}  # key: hash of the order
         self.reports: dict[bytes, SearchReport] = {}  # key: hash of the order
         self.start: Candidate | None = None  # the user's, if it fits
-        self.best: tuple[Candidate, Reservation] | None = None  # the best fit
-        self.fewest: tuple[Candidate, Reservation] | None = None  # the fewest reserved bytes
+        self.best: tuple[Candidate, Reservation] | None = None  # best candidate that fits
+        self.fewest: tuple[Candidate, Reservation] | None = None  # candidate with fewest reserved bytes
         self.n_tried = 0
         self.bests: dict[str, Candidate] = {}  # by solver; first run only
         self.stop: Stop = self.bounds.stop if self.bounds.stop is Stop.INTERRUPTED else Stop.DONE
-        self.out_of_memory = False  # while allocating
+        self.out_of_memory = False  # in the allocator
 
     def search(self) -> tuple[Candidate, Reservation]:
         """Return the best candidate and its reservation; if nothing fits, raise the error that ended the search."""

@@ -177,7 +177,7 @@ class SolverRun:
         )
         self.outcomes: dict[str, Outcome] = {}
         self._stop = Stop.DONE  # not counting the solvers
-        # The candidate with the lowest peak, if even that exceeds the limit.
+        # The candidate with the lowest peak, if even this peak exceeds the limit.
         self.least: Candidate | None = None
         self.running = ""  # the current solver
         self._report_again: Callable[[], None] | None = None  # reports a new best candidate
@@ -264,7 +264,7 @@ class SolverRun:
         self.note(ending.stop)
 
     def take_lowest(self, lowest: "SolverRun") -> None:
-        """Add the candidates of the run for the lowest peak; if the best of them exceeds the limit, it is `least`."""
+        """Add the candidates of the run for the lowest peak; if the best one exceeds the limit, it becomes `least`."""
         limit, best = self.limits.limit, self.take(lowest)
         if self.stop is not Stop.INTERRUPTED and limit is not None and best is not None:
             self.least = best if best.figures[0] > limit and not lowest.late else None
@@ -553,7 +553,7 @@ def run_unlimited(
     whole: SolverRun | None = None,
     bound: int | None = None,
 ) -> SolverRun:
-    """Run the solvers of a request for the budget "least"; `whole` is such a run if one was made before.
+    """Run the solvers of a request for the budget "least"; `whole` is such a run if one exists already.
 
     With a peak `sought`, the solvers that search run first, without the others, and the run ends if they reach that
     peak. With effort "fast" they do not run first: they are short then, and need the schedules of other solvers.

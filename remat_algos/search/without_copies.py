@@ -13,7 +13,7 @@ from remat_algos.search.solver_run import SolverRun
 
 
 def without_copies(request: Request, clock: Clock, whole: SolverRun | None = None) -> Plan:
-    """Return the best plan without copies; `whole` is a run for the budget "least" if one was made before."""
+    """Return the best plan without copies; `whole` is a run for the budget "least" if one exists already."""
     if request.least:
         return least(request, clock)
     pool = Pool(request, clock, whole)
@@ -40,7 +40,7 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
     """Return the plan with the fewest bytes found and, within these bytes, the least compute found.
 
     A first search for the lowest peak takes half of the time; if it has been done, `lowest` is its plan and `whole` its
-    run. The budget of a second search is the bytes of that plan. The second search is repeated while its plan has even
+    run. The budget of a second search is the size of that plan. The second search is repeated while its plan has even
     fewer bytes. So `solve` with exactly these bytes as the budget finds no cheaper plan, unless the time runs out.
     """
     pool: Pool | None = None

@@ -81,7 +81,7 @@ def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
 
 
 class _RowBuilder:
-    """Builds one candidate for equal mirror counts. `figures` are the peak and the compute of the last candidate."""
+    """Builds candidates, at most one for the same mirror counts. `figures` are the peak and compute of the last one."""
 
     def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
         self.graph = graph

@@ -162,8 +162,8 @@ MAX_POTENTIALS = 5
 MILP_NODES = 60
 # Relative gap at which an integer program counts as solved. Higher: earlier stops, weaker proofs.
 EXACT_SHARE = 1e-9
-# HiGHS may exceed a limit by this share of the peak of one pass; the program is then solved again with a limit lowered
-# by it. Higher: more of the limit remains unused in the second solution.
+# HiGHS may exceed a limit by this share of the peak of one pass. The program is then solved again with a limit that is
+# lower by the same amount. Higher: more of the limit remains unused in the second solution.
 PROGRAM_SLACK = 2e-6
 
 # ---- search. LOWEST_WORK, UNMET_WORK and AGAIN_WORK are multiples of the work for one limit.

@@ -118,7 +118,6 @@ class UndirectedGraph:
 
 
 def check_undirected(graph: Any) -> None:
-    """Raise TypeError unless it is an UndirectedGraph."""
     check_kind(graph, UndirectedGraph, "graph")
 
 

@@ -208,7 +208,7 @@ def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
 
 
 Order = tuple[str, int | None]
-"""A rule, and the seed for random ties; the seed is None for default ties."""
+"""A rule, and the seed for random tie-breaking, or None for the default tie-breaking."""
 
 
 class _Search:

@@ -30,7 +30,7 @@ VARIABLES = len(CONSTANTS) + 2
 
 
 def few_nodes(graph: ComputationGraph) -> str | None:
-    """Return the reason to refuse a graph, or None: recompute marks, or more than 60 needed nodes."""
+    """Return the reason to refuse a graph, or None. Graphs with recompute marks or too many nodes are refused."""
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
     n_nodes = int(graph.needed.sum())
