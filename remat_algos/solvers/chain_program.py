@@ -68,9 +68,9 @@ def block_figures(
 
     The rows of `words` are the lower sets, as in `LowerSets.words`. Row i of `target` (CSR) lists proper supersets of
     set i. Pairs above `max_peak` or `max_recompute` get `UNUSABLE`. With `chains`, the two maxima apply to whole chains
-    from the first set: a pair is compared together with the fewest bytes that blocks before it cache, and the lowest
-    compute that they recompute. Sets must then come before their supersets. `check` is called about ten times a second
-    with the number of completed pairs; it may raise.
+    from the first set: for each pair, they are reduced by the fewest bytes that chains up to the pair cache, and by the
+    lowest compute that these chains recompute. Sets must then come before their supersets. `check` is called about ten
+    times a second with the number of completed pairs; it may raise.
     """
     if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
         raise GraphError(

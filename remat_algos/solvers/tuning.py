@@ -87,8 +87,8 @@ MIN_STAGES, MIN_STEPS = 3, 8
 # Maximum number of values that pass from one stage to the next. BDF6, the stable backward differentiation formula of
 # the highest order, reads six. Higher: wider recurrences, more states.
 MAX_STATE = 6
-# A graph is treated as a recurrence if cuts that several values cross give this many times as many stages as cuts that
-# one value crosses. Higher: fewer recurrences, which take longer to plan.
+# A graph is treated as a recurrence if the number of stages is more than this many times higher when several values may
+# cross a cut than when only one may. Higher: fewer recurrences, which take longer to plan.
 MORE_STAGES = 10
 # Maximum number of forward nodes per step of a recurrence. Higher: more graphs are treated as recurrences.
 MAX_STEP_NODES = 24
@@ -109,7 +109,7 @@ MAX_FRONTIER_STEPS = 20_000_000
 MAX_COUNTS, NEIGHBOURS = 128, 2
 
 # ---- chen_greedy, two_cuts
-# Maximum total number of cuts in an exact sweep, which then takes a second. Higher: more exact sweeps, more time.
+# Maximum total number of cuts in an exact sweep, which then takes about a second. Higher: more exact sweeps, more time.
 MAX_CUTS = 1_000_000
 # MAX_COSTS: maximum number of thresholds of compute per byte. FEWEST_BUDGETS: minimum number of budgets per threshold.
 # Higher: better choices of kept nodes and cuts, more time.
