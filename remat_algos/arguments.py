@@ -45,7 +45,7 @@ SOURCES = {
     "UndirectedGraph": "UndirectedGraph.of(graph) makes one",
     "Validation": "validate(graph, plan) returns one",
 }
-"""For each class, the call that returns an instance of it."""
+"""For each class, a hint on how to get an instance."""
 
 
 def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -75,7 +75,7 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
 
 
 def takes(of: Callable[Parameters, Subject]) -> Callable[[Callable[[Subject], Result]], Callable[Parameters, Result]]:
-    """Decorate `function(subject)` so that it takes the arguments of `of`, whose result becomes the subject."""
+    """Decorate `function(subject)` to take the arguments of `of`, and to use the result of `of` as its subject."""
 
     def decorate(function: Callable[[Subject], Result]) -> Callable[Parameters, Result]:
         signature = inspect.signature(of).replace(return_annotation=inspect.signature(function).return_annotation)
@@ -131,7 +131,6 @@ def _hints(subject: Any) -> dict[str, Any]:
 def _complete_checks(
     function: Callable[..., Any], checks: list[tuple[int, str, Check]], by_name: dict[str, Check]
 ) -> bool:
-    """Add the checks of a function's parameters, by position and by name."""
     hints = _hints(function)
     for i, parameter in enumerate(inspect.signature(function).parameters.values()):
         check = check_of(hints.get(parameter.name, Any), parameter.default)
@@ -145,7 +144,7 @@ def _complete_checks(
 
 
 def check_of(hint: Any, default: Any = None) -> Check | None:
-    """Return the check for an annotation; None if its arguments are not checked, as for most unions."""
+    """Return the check for an annotation, or None if its arguments are not checked, as for most unions."""
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType] if union else [hint]
     if set(kinds) == {str, os.PathLike[str]}:
@@ -225,7 +224,7 @@ def as_flag(argument: Any, what: str) -> bool:
 
 
 def as_whole_number(argument: Any, what: str) -> int:
-    """Return a whole number of any type, such as `np.float32(3)`, as an int; ValueError for other numbers."""
+    """Return a whole number of any type, such as `np.float32(3)`, as an int. Raise ValueError for other numbers."""
     number: Any = None if isinstance(argument, bool) else argument
     try:
         return operator.index(number)

@@ -61,7 +61,7 @@ release_after_fork(_Diversion.lock, _in_child)
 
 @functools.cache
 def c_library() -> tuple[Any, Any] | None:
-    """Return the C library and its variable `stdout`; None if that cannot be set, as on Windows and with musl."""
+    """Return the C library and its variable `stdout`, or None if that cannot be set, as on Windows and with musl."""
     import ctypes
 
     name = "__stdoutp" if sys.platform == "darwin" else "stdout"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cache_place() -> Path:
-    """Return the path of the cache, REMAT_CACHE_DIR or the user's cache folder; RuntimeError without a home folder."""
+    """Return the path of the cache: REMAT_CACHE_DIR or a folder of the user. Raise RuntimeError if neither exists."""
     caches = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
     return Path(
         os.environ.get("REMAT_CACHE_DIR")
@@ -21,8 +21,8 @@ def cache_place() -> Path:
 def cache_folder(name: str, content: str) -> Path | None:
     """Return a private folder of the cache, created if missing.
 
-    If other users can write to it, warn that `content` is not cached, and return None. No temporary folder replaces it,
-    since another user could create one with that name first.
+    If other users can write to it, warn that `content` is not cached, and return None. A temporary folder is not used
+    instead, since another user could create a folder with that name first.
     """
     try:
         folder = cache_place() / name

@@ -73,7 +73,7 @@ class Stop(Enum):
         return {"complete": self.complete}
 
     def pass_on(self) -> None:
-        """Raise the exception that belongs to this end of a search, if there is one."""
+        """Raise KeyboardInterrupt, MemoryError or OutOfTime if the search stopped for this reason."""
         if self is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if self is Stop.OUT_OF_MEMORY:
@@ -284,11 +284,11 @@ class Clock:
                 other.note(Stop.INTERRUPTED)
 
     def stage(self, count: int, name: str = "candidates", *, part: float = 1.0) -> None:
-        """Begin a stage of `count` steps for `part` of the remaining work; `name` is the plural of a step in texts."""
+        """Begin a stage of `count` steps for `part` of the remaining work; `name` is a plural noun for its steps."""
         self._stages.start(count, name, part)
 
     def progress(self, done: int, so_far: str = "") -> None:
-        """Report the number of finished steps in this stage and the best result, then `check`; stages are optional."""
+        """Report the number of finished steps in this stage and the best result, and call `check`."""
         if self.report is not None:
             with self._stages.lock:
                 self._stages.advance(done - self._stages.done, so_far)
@@ -328,11 +328,11 @@ class Clock:
             self.stop |= stop
 
     def seconds(self, part: float) -> float | None:
-        """Return the seconds in a part of the remaining time; None without a deadline."""
+        """Return the seconds in a part of the remaining time, or None without a deadline."""
         return None if self.left is None else self.left * part
 
     def share(self, part: float = 1.0, work: float | None = None, name: str = "") -> "Clock":
-        """Return a clock for a part of the remaining time; if `work` is set, it reports that part of the progress."""
+        """Return a clock for `part` of the remaining time. With `work`, it reports this share of the progress."""
         report = None if work is None else self.within_stage(work, name)
         return Clock(self.seconds(part), report)
 
@@ -346,7 +346,7 @@ def time_left(time_limit: float | None, started: float) -> float | None:
 
 
 def check_seconds(time_limit: Any) -> float:
-    """Return a time limit as a float, 0 or more; ValueError for anything else."""
+    """Return a time limit as a float, 0 or more. Raise ValueError for anything else."""
     try:
         seconds = math.nan if isinstance(time_limit, bool | str) else float(time_limit)
     except (TypeError, ValueError):

@@ -11,7 +11,7 @@ from remat_algos.errors import ArgumentError
 
 FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
 UNLIMITED = 2**62
-# Default gap, in points of overhead above the lower bound, at which a search ends.
+# Default gap above the lower bound at which a search ends, in percentage points of overhead.
 NEAR = 0.005
 # Number of nodes. Smaller graphs can often be solved to a proven optimum, so their searches end only at the bound.
 SMALL = 64
@@ -24,15 +24,15 @@ LARGE, HUGE = 1_000, 20_000
 class Effort:
     """The limits of one level of effort; higher limits mean better plans or bounds, and more time."""
 
-    # Work of `search` within one limit. A change of the memory profile counts one, a move eight. A core does 30 million
-    # per second.
+    # Work of `search` within one limit. A change of the memory profile counts as one unit, and a move as eight. A core
+    # does 30 million units per second.
     search_work: int
     # Factor on `search_work` for graphs of `HUGE` nodes. For smaller graphs the factor decreases, to 1 at `LARGE`
     # nodes.
     search_work_when_large: int
     # Maximum work per node. It is the stricter limit on graphs below 120 (fast), 360 (default) and 150 (best) nodes.
     search_work_of_node: int
-    # Work of the search with copies within one limit; two simulated slots of a timeline count as one.
+    # Work of the search with copies within one limit. Two simulated runs or copies count as one unit.
     copies_work: int
     # Number of searches in the first round, each with its own seed; the best of them continue.
     first_searches: int
@@ -40,13 +40,13 @@ class Effort:
     lowest_work: int
     # Factor on the work within one limit for a whole frontier.
     frontier_work: float
-    # Maximum number of live sets that the exact search stores. On graphs of more than 64 values the number is divided
-    # by 20, for the lowest peak by 2; for a frontier it is doubled. A core visits about a million sets per second.
+    # Maximum number of live sets that the exact search stores. The number is divided by 20 on graphs of more than 64
+    # values, and by 2 for the lowest peak. It is doubled for a frontier. A core visits about a million sets per second.
     live_sets: int
     # Solvers that need more seconds than this for 1,000 nodes do not run, unless they improve the results of others.
     solver_price: float
-    # Number of steps (moments) at which the moment bound counts memory, each the first run of a node; 0 means closure
-    # bounds only. A fourth moment takes as long as the first three and improves few bounds.
+    # Number of steps (moments) at which the moment bound counts memory. Each moment is the first run of a node. At 0,
+    # only closure bounds are computed. A fourth moment takes as long as the first three and improves few bounds.
     moments: int
     # The same for the bound after a search, which aims to prove the best plan optimal.
     last_moments: int
@@ -55,7 +55,7 @@ class Effort:
     # Limit in CPU seconds on the integer programs of the moment bound. On networks of 300 to 800 nodes one moment takes
     # 0.02 to 0.2 s, and choosing three takes a few seconds.
     moment_seconds: float
-    # On graphs of `LARGE` nodes or more, a search ends this many points of overhead above the lower bound.
+    # Gap above the lower bound at which a search ends on graphs of `LARGE` nodes or more, in percentage points.
     gap: float
     # Share of the remaining time for the search; the rest is for the bound after it.
     search_share: float
@@ -71,7 +71,7 @@ class Effort:
         return self.last_moments > self.moments or self.search_share < 1
 
     def near(self, n_nodes: int) -> float:
-        """Return the points of overhead above the lower bound at which a search ends by default."""
+        """Return the default gap above the lower bound at which a search ends, in percentage points of overhead."""
         return 0.0 if n_nodes <= SMALL else NEAR if n_nodes < LARGE else self.gap
 
     def work_within(self, n_nodes: int) -> int:
@@ -81,7 +81,7 @@ class Effort:
 
     @classmethod
     def of(cls, name: str) -> "Effort":
-        """Return the level with a name; ValueError if it is unknown."""
+        """Return the level with a name. Raise ValueError if it is unknown."""
         if name not in EFFORTS:
             raise ArgumentError("effort is {name!r}; use {known!l}", name=name, known=EFFORTS)
         return TABLE[name]

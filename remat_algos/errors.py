@@ -129,14 +129,13 @@ class BudgetError(RematError):
     template : str
         The request, the best result, and what forces the bound.
     reached : int
-        The lowest simulated peak of any solver, in bytes. It may be within the budget if that limits an arena or an
-        allocator.
+        The lowest simulated peak of any solver, in bytes. It may be within a budget of reserved bytes.
     lower_bound : int
         Lower bound on the peak of every schedule, in bytes.
     nodes : sequence of int
         The nodes that force `lower_bound`.
     plan : Plan, optional
-        The plan with the lowest peak, or for an allocator the lowest reserved memory; None if there is no plan.
+        The plan with the lowest peak or, with an allocator, the lowest reserved memory. None if there is no plan.
     names : sequence of str
         The names of `nodes`; empty if the graph has only ids.
     reasons : sequence of str
@@ -190,10 +189,10 @@ class CapacityError(AllocationError):
     template : str
         The buffers that do not fit, the arena, and the remedy.
     buffers : sequence of int
-        The buffers that do not fit: each too large for every arena, together too large at one step, or those that are
-        left over when the others fit.
+        The buffers that do not fit: each is too large for every arena, they are too large together at one step, or they
+        remain after the others were placed.
     proven : bool
-        True if no assignment exists; False if the search ended without one.
+        True if no assignment exists, and False if the search ended without one.
     **fields
         Other fields of the template.
     """

@@ -22,7 +22,7 @@ READ_LIMIT = 2**29
 LIMIT_VARIABLE = "REMAT_READ_LIMIT"
 
 MAX_EXPANSION = 200
-"""Maximum ratio of decompressed to compressed bytes. Tables reach 20 to 50, zeros 1,000."""
+"""Maximum ratio of decompressed to compressed bytes. Typical tables have 20 to 50, zeros 1,000."""
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
@@ -47,7 +47,7 @@ def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Read the bytes of a file and decompress gzip; GraphError if the file is missing or too large."""
+    """Read the bytes of a file and decompress gzip. Raise GraphError if the file is missing or too large."""
     limit = read_limit()
     shown = shortened_path(os.fspath(path))
     try:
@@ -226,8 +226,8 @@ _TOO_LONG = re.compile(rf"\d{{{_LONGEST + 1}}}", re.ASCII)
 def json_of(text: str | bytes, *, exact: bool = False) -> Any:
     """Parse JSON from an untrusted source; if it is invalid or refused, raise ValueError with one sentence.
 
-    Refused are NaN, Infinity, whole numbers of more than 19 digits, repeated keys, lone surrogates and more than
-    `DEEPEST` levels. With `exact`, decimals become Decimal, or int if they are whole, and numbers that are too large
+    NaN, Infinity, whole numbers of more than 19 digits, repeated keys, lone surrogates and more than `DEEPEST` levels
+    are refused. With `exact`, decimals become Decimal, or int if they are whole, and numbers that are too large
     are clamped.
     """
     if isinstance(text, bytes):

@@ -44,7 +44,7 @@ def _before() -> None:
             _acquired.append(each)
         if not _others_import() or time.monotonic() > latest:
             return
-        _in_parent()  # the imports may need them
+        _in_parent()  # imports may need the locks
         time.sleep(0.001)
 
 

@@ -16,5 +16,5 @@ format_folders: tuple[str, ...] = ("remat_algos.formats.graphs",)
 
 
 def html(subject: Any) -> str | None:
-    """Return HTML for a notebook; None if the notebook is to show text."""
+    """Return HTML for a notebook, or None if the notebook is to show text."""
     return None if draw is None else draw(subject)

@@ -25,10 +25,10 @@ UNIT = "graph.labels.compute_unit graph.labels.compute_scale"
 
 
 def entries(subject: object, names: str) -> dict[str, Any]:
-    """Return entries of a JSON record for attributes, such as "peak_memory node=graph.node".
+    """Return entries of a JSON record for names of attributes, such as "peak_memory node=graph.node".
 
-    `node=graph.node` is the attribute `node` of the attribute `graph`, under the key "node". Arrays and tuples become
-    lists, and objects with a record become their record.
+    The name `node=graph.node` stores `subject.graph.node` under the key "node". Arrays and tuples become lists, and
+    objects with a record become their record.
     """
     record = {}
     for name in names.split():
@@ -51,7 +51,7 @@ class Result:
     """A result that can be shown as text and as a JSON record.
 
     The text consists of `heading`, a table of `rows` under `columns`, and `notes`. Without columns, each row is a label
-    and a text. `ENTRIES` lists the entries of the record.
+    and its text. `ENTRIES` lists the entries of the record.
     """
 
     __slots__ = ()
@@ -72,7 +72,7 @@ class Result:
         return ()
 
     def rows(self) -> Iterable[Sequence[str]]:
-        """Return the cells under `columns`; without columns, labels and texts."""
+        """Return the cells under `columns` or, without columns, pairs of a label and its text."""
         return ()
 
     def notes(self) -> Iterable[str]:
@@ -89,7 +89,7 @@ class Result:
         write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
     def lines(self, *more: tuple[str, str]) -> list[str]:
-        """Return lines of at most 80 columns, then `more` labels and texts; columns with only "" and 0 are left out."""
+        """Return lines of at most 80 columns, the pairs (label, text) in `more` last. Empty columns are omitted."""
         columns, rows = self.columns, [*self.rows()]
         if columns:
             shown = [i for i in range(len(columns)) if any(row[i] not in NOTHING for row in rows)]
@@ -108,7 +108,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary(Result):
-    """The output of a command that is not a result of the library: a JSON record, and rows of labels and texts."""
+    """The output of a command without a result class of its own: a JSON record, and rows (label, text)."""
 
     entries: Mapping[str, Any]
     labelled: Sequence[tuple[str, str]] = ()

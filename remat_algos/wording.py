@@ -19,7 +19,7 @@ MAX_LISTED = 40  # names in a list
 LONGEST_LIST = 400  # characters
 LONGEST_COMPARED = 200  # longer names get no suggestion
 LONGEST_CYCLE = 20  # names in a shown path
-ROUNDS_UP = 999.5  # anything larger has four digits
+ROUNDS_UP = 999.5  # rounds to 1000
 LETTERS = "kMGTPE"
 _LAYOUT = re.compile(r"\n +")
 
@@ -56,7 +56,7 @@ def listed(names: Sequence[str], limit: int = MAX_LISTED, total: int | None = No
 
 
 def comma_separated(text: object) -> list[str]:
-    """Return the words of an option, which is one text with commas or several such texts; [] for other types."""
+    """Return the words of an option, which is a string with commas or several such strings; [] for other types."""
     if not isinstance(text, str | Iterable) or getattr(text, "shape", None) == ():
         return []
     texts = [text] if isinstance(text, str) else map(str, text)
@@ -142,7 +142,7 @@ class _Filling(string.Formatter):
         return value if known else shortened(value)
 
     def format_field(self, value: Any, spec: str) -> str:
-        if isinstance(value, str):  # too many digits
+        if isinstance(value, str):  # shortened by `convert_field`
             return value
         return counted(value, spec) if len(spec) > 1 and spec.replace(" ", "").isalpha() else format(value, spec)
 
@@ -208,7 +208,7 @@ def sendable(value: object) -> object:
 
 
 COLUMNS = 80  # default width of text
-GAP = "  "  # gap between columns
+GAP = "  "
 # Parts at which a long word may be broken: the options of `model:NAME?a=1&b=2`.
 WORD = re.compile(r"[^&?]*[&?](?=\w)|.+")
 # Cells that count as numbers.
@@ -229,7 +229,7 @@ def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "
 
 
 def folded(text: str, width: int = COLUMNS) -> list[str]:
-    """Return the lines of a text, each wrapped at the width; continuation lines are indented."""
+    """Split text into lines, and wrap each at the width. Continuation lines are indented."""
     lines = []
     for line in text.split("\n"):
         begin = " " * (len(line) - len(line.lstrip(" ")))
@@ -252,7 +252,7 @@ def _narrowest(word: str, limit: int) -> int:
 
 
 def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]:
-    """Return lines of two columns, labels and texts; long texts wrap within their column."""
+    """Return lines in two columns: labels, and the text for each label. Long text wraps within its column."""
     rows = [(printable(label), text) for label, text in rows]
     margin = max((len(label) for label, _ in rows), default=0) + 2
     return [
@@ -263,9 +263,9 @@ def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]
 def tabulated(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int = COLUMNS) -> list[str]:
     """Return the lines of a table; columns of numbers are right-aligned.
 
-    In a table that is too wide, first headings wrap, then texts. If that is not enough, the table is split between
-    columns into tables below each other, each with the first column. Words are broken only after ? and &, and only if
-    they are longer than half the width.
+    In a table that is too wide, headings wrap first, and then cells with text. If that is not enough, the table is
+    split between columns into tables below each other, each with the first column. Words are broken only after ? and &,
+    and only if they are longer than half the width.
     """
     columns = [printable(head) for head in columns]
     cells = [[printable(str(cell)) for cell in row] for row in rows]

@@ -31,7 +31,7 @@ def whole_numbers(array: ArrayLike, what: str, count: int | None = None, *, size
 
 
 def is_byte_count(number: Any) -> TypeGuard[int]:
-    """Return True for an integer of 0 or more, of any size; False for floats, even whole ones."""
+    """Return True for integers of any size that are 0 or more, and False for floats, even whole ones."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 0)
 
 
@@ -184,7 +184,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return self.size.size
 
     def places(self, simulation: Simulation) -> Int64:
-        """Return int64[k]: the index in this table of each buffer of a schedule; raise AllocationError if they differ.
+        """Return int64[k]: the index of each buffer of a schedule. Raise AllocationError if it has other buffers.
 
         Examples
         --------
@@ -320,7 +320,7 @@ def fullest_step(begin: Int64, end: Int64, size: Int64) -> tuple[int, int]:
     if not size.size:
         return 0, 0
     steps, change = np.concatenate([begin, end]), np.concatenate([size, -size])
-    order = np.lexsort((change, steps))  # ends first at equal steps
+    order = np.lexsort((change, steps))  # at equal steps, frees first
     live = np.cumsum(change[order])
     return int(live.max()), int(steps[order][live.argmax()])
 
@@ -377,8 +377,8 @@ class Allocation:
     ----------
     buffers : Buffers
     storage : int64[k]
-        The block of each buffer. With `share_storage` and `colour`, blocks do not overlap, and the buffers of a block
-        use it in turn. With `pack`, buffers that overwrite each other form one block, every other buffer its own.
+        The block of each buffer. `share_storage` and `colour` make blocks that do not overlap; the buffers of a block
+        use it in turn. `pack` makes one block of buffers that overwrite each other, and one of any other buffer.
     offset : int64[k]
         First byte of each buffer.
     size : int
@@ -426,7 +426,7 @@ class Allocation:
         ----------
         buffers : Buffers
         storage : int64[k]
-            The block of each buffer, from 0 up to the number of buffers at most.
+            The block of each buffer, a number from 0 to k - 1.
         method : str
         alignment : int
 
@@ -525,7 +525,6 @@ class Allocation:
             )
 
     def _check_blocks(self) -> None:
-        """Raise AllocationError if two buffers are in one block at the same step."""
         buffers = self.buffers
         order = np.lexsort((buffers.begin, self.storage))
         before, after = order[:-1], order[1:]

@@ -25,7 +25,7 @@ ARENA_KEYS = {"memory": "packed_memory", "bound": "packed_bound", "alignment": "
 
 @dataclass(frozen=True, slots=True)
 class Reservation(Result):
-    """Bytes that an allocator reserves for a schedule, without residents; the budget limits this number.
+    """Bytes that an allocator reserves for a schedule, not counting residents. The budget limits this number.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class Reservation(Result):
     ties : int
         Number of requests at which the rules may choose different chunks.
     bound : int, optional
-        Lower bound in bytes on an arena for this schedule; None for other allocators.
+        Lower bound in bytes on an arena for this schedule. None if the allocator is not `arena`.
     alignment : int
         A power of two that divides every address in the arena.
     allocation : Allocation, optional
-        The address of every value in the arena. None for other allocators, and for plans read from files without
-        addresses if the arena could not be reproduced.
+        The address of every value in the arena. None if the allocator is not `arena`, or if the arena of a plan from a
+        file without addresses could not be reproduced.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Reservation(Result):
     @classmethod
     @checked_arguments
     def claimed(cls, record: Mapping[str, Any], peak: int) -> Reservation:
-        """Read the JSON record of a plan with this peak, without addresses; raise PlanError if a number is invalid."""
+        """Read a plan's reservation, without addresses, from its record. Raise PlanError if a number is invalid."""
         allocator = record.get("allocator") or PEAK
         if allocator == PEAK and record.get("packed_memory") is not None:
             raise PlanError('"packed_memory" of the plan requires "allocator": "arena"')
@@ -150,7 +150,7 @@ class Allocator(Registered):
 
     # Word for reserved memory in tables and plans; "" if it is the peak.
     noun: str = "reserved"
-    # True if percentages refer to the memory reserved without rematerialization, False if to the peak without it.
+    # True if percentages refer to the bytes reserved without rematerialization, False if they refer to that run's peak.
     own_base: bool = True
     # Maximum number of schedules per search to which the allocator is applied; 1 if a call takes seconds.
     candidates: int = tuning.MAX_RESERVED

@@ -298,7 +298,7 @@ class _Assignment:
         return False
 
     def offsets(self, arena: int) -> Int64 | None:
-        """Return the offsets of an arena's blocks, relative to its start, by block number; None if they do not fit."""
+        """Return the offsets of the blocks of an arena, relative to its start, or None if the blocks do not fit."""
         key = arena, frozenset(self.members[arena])
         if key not in self.packed:
             self.packing.check()
@@ -355,7 +355,7 @@ class _ArenaRow:
         rounded, unknown = buffers.rounded(alignment), buffers.arena >= len(capacities)
         belongs = "buffer {name} belongs to arena {arena}; {known!w}"
         refuse(buffers, unknown, belongs, arena=buffers.arena, known=_known(capacities))
-        # In this many bytes, all buffers fit side by side above those with fixed offsets.
+        # This size is always enough: the other buffers fit side by side above those with fixed offsets.
         most = int(rounded.size.sum() + max(0, int(rounded.fixed.max(initial=0))))
         length = np.array([min(capacity - capacity % alignment, most) for capacity in capacities], np.int64)
         start = np.cumsum(length + alignment) - length - alignment
@@ -542,7 +542,7 @@ def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
 
 
 def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
-    """Select blocks over the same sections, without the mapping from buffers."""
+    """Return only the blocks `members`, with the same sections (groups of steps) and an empty `of_buffer`."""
     fields = {field: getattr(blocks, field)[members] for field in ("begin", "end", "size", "low", "high")}
     return replace(blocks, of_buffer=np.empty(0, np.int64), **fields)
 

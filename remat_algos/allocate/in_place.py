@@ -1,4 +1,4 @@
-"""In-place updates: values that overwrite a read of their node."""
+"""In-place updates: a value that a node computes may overwrite a value that the node reads."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ preference, or to None to forbid it; or maps the name of a value to the name of 
 def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -> Int64:
     """Find the earlier instance that each instance overwrites in place, or -1 (chen2016).
 
-    A node whose operation may work in place overwrites a read if this step is the last that reads it, and if the new
-    value has the same size and is read or an output. If several reads qualify, the first is overwritten. Outputs and
-    values that are copied to the host are never overwritten. A partial sum of a gradient overwrites the previous one.
+    A node whose operation may work in place overwrites a value that it reads if no later step reads that value, and if
+    the new value has the same size and is used. If several values qualify, the first is overwritten. Outputs and values
+    that are copied to the host are never overwritten. A partial sum of a gradient overwrites the previous one.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]
 def _sums(graph: ComputationGraph) -> Int64:
     """Return (new sum, previous sum) for each addition to a gradient that `differentiate` inserts.
 
-    The first read of the addition is a gradient, its last read the previous sum. Exactly one of the two has the same
-    owner as the new sum: the previous sum for the gradient of a value, the other gradient for that of a parameter.
+    The addition reads a gradient first and the previous sum last. Only one of these has the same owner as the new sum:
+    the previous sum if the new sum is the gradient of a value, and the other gradient if it is that of a parameter.
     """
     owner = graph.forward_of
     if owner is None:

@@ -20,7 +20,7 @@ from remat_algos.kernels.offsets_search import PackingSearch
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackingBlocks:
-    """The blocks that `pack` places, as rectangles of sections by bytes; buffers of 0 bytes have none.
+    """The blocks that `pack` places: rectangles whose width is a range of sections, and whose height is their bytes.
 
     Steps are grouped into sections. Within a section, no block ends before all blocks of the section have begun, so two
     blocks share a section if and only if they share a step. Block i is live in the sections `begin[i]:end[i]`, and its
@@ -103,10 +103,11 @@ def pack(
 ) -> Allocation:
     """Find offsets in a small arena within a time limit.
 
-    Greedy rules run first: repeatedly fill the lowest place with the first block of an order that fits [1]_, or give
-    each block the lowest or tightest gap. An exact search [2]_ then tries to fit all buffers into `max_live`, the
-    maximum bytes live at a step; if that fails or stays undecided, it bisects between this bound and the best result.
-    It enumerates only canonical placements: each block lies on the floor or directly on another block.
+    Greedy rules run first. One takes blocks in some order, and repeatedly fills the lowest place with the first that
+    fits [1]_. Others give each block the lowest or tightest gap. An exact search [2]_ then tries to fit all buffers
+    into `max_live`, the maximum bytes live at a step. If that fails or stays undecided, it bisects between this bound
+    and the best result. It enumerates only canonical placements: each block lies on the floor or directly on another
+    block.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ def pack(
     -------
     Allocation
         The same result for the same seed, unless the time limit was reached. `method` names the rule that found it,
-        and `bound` is the best proven lower bound. After an interrupt, the best result at that time.
+        and `bound` is the best proven lower bound. After an interrupt, it is the best result found by then.
 
     Raises
     ------
@@ -183,7 +184,7 @@ def pack(
     # Buffers of 0 bytes have block -1, which selects the appended 0.
     offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]
     offset = np.where(fixed < 0, offset, fixed)
-    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # 0 bytes count too
+    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # includes buffers of 0 bytes
     storage = np.unique(buffers.first, return_inverse=True)[1]
     size, bound = max(packing.size, reach), max(packing.bound, reach)
     return Allocation(buffers, storage, offset, size, packing.method, bound, alignment, ending.stop)
@@ -263,7 +264,7 @@ class Packing:
         )
 
     def stacked(self, order: Int64) -> Int64:
-        """Fill the lowest place with the first block of the order that fits; use first fit if offsets are fixed."""
+        """Repeatedly fill the lowest place with the first block that fits. Use first fit if some offsets are fixed."""
         if self.any_fixed:
             return self.fitted(order, False)
         blocks = self.blocks
@@ -305,7 +306,7 @@ class Packing:
             place[moved] *= self.rng.random(moved.size)
 
     def search(self) -> None:
-        """Search for a placement within the capacity or the bound; if undecided, for one smaller than the best."""
+        """Search for a placement within max(capacity, bound). If that fails, bisect between it and the best size."""
         work, memory = self.blocks.n_overlaps, int(self.blocks.length.sum())
         late = self.clock.left is not None and work > tuning.OVERLAPS_A_SECOND * self.clock.left
         if late or memory > tuning.MAX_MEMORY:

@@ -187,8 +187,8 @@ def cupy_pool(
         Measured addresses of the buffers, arbitrary for buffers of 0 bytes or with a failed request; ties are broken as
         in the measured run.
     before_14_1 : bool
-        If True, free segments even for a single request above the limit, which fails in any case, as CuPy did before
-        14.1.
+        A single request above the limit always fails. If True, the pool still frees its segments first, as CuPy did
+        before 14.1.
 
     Returns
     -------

@@ -22,9 +22,9 @@ def share_storage(
     """Share blocks between buffers: the memory sharing of chen2016, as in its published planner.
 
     At each step, every buffer that begins requests a block, largest first; after the step, every buffer that ends frees
-    its block. A request gets the smallest free block that is large enough, if it is at most `match_range` times as
-    large; otherwise the largest smaller free block, which grows, if it has at least 1 / `match_range` of the bytes;
-    otherwise a new block. Blocks do not overlap.
+    its block. A request gets the smallest free block that is large enough, unless the block is more than `match_range`
+    times as large. Otherwise it gets the largest smaller free block, which grows, unless that block is smaller than 1 /
+    `match_range` of the request. Otherwise it gets a new block. Blocks do not overlap.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ from remat_algos.schedule.simulation import Simulation
 class Trace:
     """Requests and frees of buffers, step by step.
 
-    Each step requests the values of its node in order, then its workspace. After the step the workspace is freed, then
-    the instances that are no longer live, in order of number.
+    Each step requests the values of its node in order, and then the node's workspace. After the step, the workspace is
+    freed first, and then each instance that is no longer live, in ascending order of ids.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tuning constants of allocators; the comment at each describes its trade-off."""
+"""Tuning constants of allocators. The comment at each one describes its trade-off."""
 
 # Maximum number of schedules per search to which an allocator is applied. Higher: less reserved memory, more time.
 MAX_RESERVED = 24
@@ -18,8 +18,8 @@ MAX_BY_GAPS = 5_000
 # The exact search is skipped if blocks have more overlaps than this number times the remaining seconds, since it could
 # hardly place all blocks once. Higher: smaller arenas for many blocks, or wasted time.
 OVERLAPS_A_SECOND = 100_000_000
-# Work between two checks of the deadline, which takes a few milliseconds. BLOCKS_PER_CALL: blocks that a greedy rule
-# places. WORK_PER_CALL: work of the exact search. Higher: less overhead, slower to stop.
+# Amount of work between two checks of the deadline; it takes a few milliseconds. BLOCKS_PER_CALL: blocks that a greedy
+# rule places. WORK_PER_CALL: work of the exact search. Higher: less overhead, slower to stop.
 BLOCKS_PER_CALL, WORK_PER_CALL = 2_000, 2_000_000
 # Work of the shortest dives of the search; `luby` gives the lengths of the others as multiples. Higher: fewer, longer
 # dives.

@@ -31,8 +31,8 @@ def frozen(
     """Copy integers to a contiguous read-only array; a scalar is broadcast to `size` entries.
 
     A read-only argument is copied too, because its owner may make it writable again. Raise GraphError if the values do
-    not fit `dtype` exactly, or if there are not `size` of them. `per` is used in the message: the name of the things
-    that have one entry each.
+    not fit `dtype` exactly, or if there are not `size` of them. `per` is a word for the message about a wrong size: the
+    kind of object that has one entry each, such as "node".
     """
     array = as_array(values, what)
     if array.ndim == 0 and size is not None:
@@ -61,13 +61,13 @@ def frozen(
 
 
 def entry_names(values: Any) -> list[Any] | None:
-    """Return the names of the entries of a mapping or of an array with an index; None if entries have positions."""
+    """Return the keys of a mapping or the index of an array, or None if only the position identifies an entry."""
     names = list(values) if isinstance(values, Mapping) else index_of(values)
     return None if names == list(range(len(names or ()))) and not isinstance(values, Mapping) else names
 
 
 def index_of(values: Any) -> list[Any] | None:
-    """Return the index of a pandas Series or of an xarray DataArray; None for other types."""
+    """Return the index of a pandas Series or of an xarray DataArray, or None for other types."""
     index = getattr(values, "index", None)  # lists have a method `index`
     if isinstance(indexes := getattr(values, "indexes", None), Mapping) and len(indexes) == 1:
         index = next(iter(indexes.values()))
@@ -136,7 +136,7 @@ def _all_whole(array: NDArray[Any]) -> bool:
 
 
 def _within(amounts: Sequence[int]) -> list[int]:
-    """Clip amounts to the range of an int64. A sum with a clipped amount is too large, so a later check rejects it."""
+    """Clip amounts, so that they fit an int64. A later check rejects every sum that contains a clipped amount."""
     return [min(amount, LARGEST_SUM) for amount in amounts]
 
 
@@ -254,7 +254,7 @@ def check_sizes(array: Int64, what: str) -> None:
     if array.min() < 0:
         at = int(np.argmin(array))
         raise GraphError("{what!w}[{at}] is {array}; sizes and costs are 0 or more", what=what, at=at, array=array[at])
-    # A float sum cannot overflow, and its error is a few units.
+    # A float sum cannot overflow, and its rounding error is only a few bytes or units of cost.
     if array.max() >= LARGEST_SUM or array.sum(dtype=np.float64) >= LARGEST_SUM:
         raise GraphError("the sum of {what!w} is 2**53 or more; give it in a coarser unit", what=what)
 

@@ -19,19 +19,19 @@ NAME = "boundary"
 def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | None = None) -> ComputationGraph:
     """Add a node that makes all forward outputs precede every read of a gradient that comes from outside the graph.
 
-    A framework calls the forward part, returns its outputs, and calls the backward part with their gradients. So no
-    backward node that reads such a gradient may run before a forward output. The node "boundary" enforces this: it is
-    `once`, has no bytes and no cost, reads all forward outputs, and is read by each of the `readers`. It is the first
-    node of the backward part and belongs to no forward node. The new order of ids is: forward nodes, the boundary, the
-    other backward nodes. Otherwise the order is unchanged.
+    A framework calls the forward part, returns its outputs, and calls the backward part with their gradients. So a
+    backward node that reads such a gradient must run after all nodes that compute forward outputs. The node "boundary"
+    enforces this. It reads all forward outputs, and each of the `readers` reads it. It runs only once, takes no memory
+    and costs nothing. It is the first node of the backward part, but not the gradient of a forward node. The new order
+    of ids is: forward nodes, the boundary, the other backward nodes. Otherwise the order is unchanged.
 
     Parameters
     ----------
     graph : ComputationGraph
         A graph with a backward part.
     readers : sequence of int, optional
-        Backward nodes that read a gradient from outside. By default, the nodes that read an input that no forward node
-        reads.
+        Backward nodes that read a gradient from outside. By default, all backward nodes that read an input which the
+        forward part does not read.
 
     Returns
     -------

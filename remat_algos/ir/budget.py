@@ -12,7 +12,7 @@ from remat_algos.text.amounts import ABSURD, decimal, parse_bytes
 
 LEAST = "least"
 NEAR_LOWEST = f"{LEAST}+0.1%"
-"""Framework adapters use this budget for "least", since the last 0.1 % of memory can cost a third of the compute."""
+"""Framework adapters replace "least" by this budget, since the last 0.1 % of memory can cost a third of the compute."""
 _SHARE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s*%\s*")
 _NEAR_LOWEST = re.compile(LEAST + r"\s*\+" + _SHARE.pattern)
 _BARE_DECIMAL = re.compile(r"\s*[0-9]*\.[0-9]*\s*")
@@ -26,9 +26,9 @@ class Budget:
     Parameters
     ----------
     memory : int or str, optional
-        Limit on the peak, excluding residents: bytes, a string such as "4GiB", or "50%" for a share of the peak without
-        rematerialization. "least" is the lowest peak that the solver finds; "least+0.1%" is a limit 0.1 % above it,
-        within which the compute is minimized. With an allocator, the limit is on its reserved bytes.
+        Limit on the peak without inputs, parameters and states: bytes, a string such as "4GiB", or "50%" of the peak
+        without rematerialization. "least" is the lowest peak that the solver finds. "least+0.1%" allows 0.1 % more than
+        that, within which compute is minimized. With an allocator, the limit is on its reserved bytes.
     overhead : int or str, optional
         Limit on the overhead, the compute in excess of one pass: in the graph's unit, or "30%" of one pass.
     device : int or str, optional
@@ -81,7 +81,7 @@ class Budget:
 
     @property
     def above_lowest(self) -> Fraction | None:
-        """The tolerance above the lowest peak: 1/1000 for "least+0.1%"; None for other budgets."""
+        """The tolerance above the lowest peak: 1/1000 for "least+0.1%", or None for other budgets."""
         near = _NEAR_LOWEST.fullmatch(self.memory.strip().lower()) if isinstance(self.memory, str) else None
         return None if near is None else Fraction(near[1]) / 100
 
@@ -103,7 +103,7 @@ class Budget:
 
     @checked_arguments
     def overhead_limit(self, one_pass: int, scale: int) -> int | None:
-        """Return the allowed overhead; a number is in the unit of the file, which is `scale` units of the graph."""
+        """Return the allowed overhead in units of the graph. One unit of a numeric limit equals `scale` of these."""
         if self.overhead is None:
             return None
         if isinstance(self.overhead, int):
@@ -154,7 +154,7 @@ def _amount(amount: Amount, base: int, what: str) -> int:
 def even_limits(floor: int, base: int, count: int) -> list[int]:
     """Return the limits `floor` and about `count` larger ones, the multiples of `base / count` above it.
 
-    If few multiples lie above the floor, they are multiples of `base / (2 * count)`, `base / (3 * count)`, ... instead.
+    If too few of these multiples exist, the limits are multiples of `base / (2 * count)`, `base / (3 * count)`, ...
     """
     parts = count * max(1, round(base / max(1, base - floor)))
     above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))

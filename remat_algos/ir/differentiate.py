@@ -23,7 +23,7 @@ PARAMETER = ROLES.index("parameter")
 EXACT, COST_DIGITS = 12, 7
 """Maximum significant digits of scaled gradient costs: EXACT for exact costs, COST_DIGITS for rounded ones.
 
-With more digits, sums with the times of copies could exceed the integer range.
+With more digits, a sum of costs and times of copies could exceed the integer range.
 """
 
 
@@ -61,8 +61,8 @@ def differentiate(
     keep_outputs : bool
         If True, the losses remain outputs; by default they may be freed.
     encode : bool or int
-        First store feature maps as one bit per element where possible, as `encode` does; a number is the bits per
-        element, True means 32.
+        First apply `encode`, which stores feature maps as one bit per element where possible. A number is the bits per
+        element of the original values; True means 32.
 
     Returns
     -------
@@ -140,16 +140,16 @@ def _options(
         "loss": list(map(str, loss)) if loss is not None else None,
         "keep_outputs": bool(keep_outputs),
     }
-    # Omit `encode` if it is off, so that records of plans made before the option existed still match.
+    # Omit `encode` if it is off, so that the options equal those in plans saved before the option existed.
     return options | ({"encode": int(bits)} if bits else {})
 
 
 def gradient_pairs(
     graph: ComputationGraph, *, parameter_gradients: bool = False, loss: str | Sequence[str] | None = None
 ) -> tuple[Int32, Int32]:
-    """Return target and reader, int32[g] each, of the gradient nodes that `differentiate` adds, in id order.
+    """Return two int32[g]: target and reader of each gradient node that `differentiate` adds, in id order.
 
-    Targets from `n_values` on are residents. The reader of a seed is -1.
+    A target t >= `n_values` is the resident t - `n_values`. The reader of a seed is -1.
     """
     backward = graph.backward or everything_saved(graph)
     seeds = _seeds(graph, backward, [loss] if isinstance(loss, str) else loss)
@@ -213,7 +213,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     """Return int64[g], the cost of each gradient node, and the power of ten by which all costs are scaled.
 
     The cost of a forward node's gradient is split evenly over its gradient nodes. Costs with a unit are scaled until
-    each share is an integer or has enough digits; the number of digits is the same in every unit. The first gradient
+    each share is an integer or has enough digits. The number of digits does not depend on the unit. The first gradient
     node gets the rounding remainder.
     """
     shares = np.flatnonzero(reader >= 0)
@@ -245,7 +245,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
 
 
 def _places(cost: Sequence[int], count: Sequence[int], q: int) -> int:
-    """Return the power of ten that makes the shares cost / (q * count) integers, or leaves `COST_DIGITS` digits."""
+    """Return k such that shares 10**k * cost / (q * count) are integers or have at least `COST_DIGITS` digits."""
     positive = [(each, q * n) for each, n in zip(cost, count, strict=True) if each]
     if not positive:
         return 0
@@ -256,7 +256,7 @@ def _places(cost: Sequence[int], count: Sequence[int], q: int) -> int:
 
 
 def _ratio(factor: float) -> Fraction:
-    """Return the simple fraction that a float approximates, such as 2/3; otherwise its decimal representation."""
+    """Return a simple fraction such as 2/3 if the float approximates one, and otherwise the float's decimal value."""
     printed = Fraction(str(factor))
     near = printed.limit_denominator(10**6)
     return near if abs(near - printed) <= printed / 10**12 else printed

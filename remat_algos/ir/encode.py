@@ -27,7 +27,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     other gradient reads the output, the node stores these bits as an extra value, `relu:sign`, which its gradient reads
     instead. A ReLU before a convolution is unchanged, since the gradient of the convolution reads the whole output.
 
-    A dropout mask becomes one bit per element for all its readers, so that the dropout may be recomputed.
+    A dropout mask is stored as one bit per element. All its readers decode these bits, also a recomputed dropout.
 
     A node that reads bits has a workspace of the size of the decoded value. Compute is unchanged. Memory increases at a
     step only in two cases. The bits of a value may be live together with the full value; they add 1/32 of its size, or
@@ -39,7 +39,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     graph : ComputationGraph
         A graph without a backward part. If it has no `backward`, gradients read everything and nothing changes.
     bits : int
-        Bits per element: 32 for float32, 16 for float16.
+        Bits per element of the original values: 32 for float32, 16 for float16.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
 class Codes:
     """Values to be stored as one bit per element instead of `bits` bits.
 
-    The gradients of `nodes` (ascending) read bits instead of the first value, and decode them into `decoded` bytes.
+    The gradients of `nodes` (ascending) read bits instead of full values, and decode them into `decoded` bytes.
     Each value in `masks` is stored as bits, in `mask_memory` bytes.
     """
 
@@ -131,7 +131,7 @@ class Codes:
         return self._with_signs(masked, replace(backward, grad_workspace=grad_workspace))
 
     def _with_signs(self, graph: ComputationGraph, backward: Backward) -> ComputationGraph:
-        """Append a value of sign bits to each of `nodes`, which its gradient reads instead of the first value."""
+        """Append a value of sign bits to each of `nodes`. Their gradients read these bits instead of full values."""
         ends = graph.value_indptr[self.nodes + 1]
         new = ends + np.arange(ends.size)
         saver = row_of(backward.saved_indptr)
@@ -161,7 +161,7 @@ def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int
 
     Repeat until nothing changes: after one gradient stops reading a value, another may be its only reader.
     """
-    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # gradients reading each value
+    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # number of reading gradients
     indptr, readers = graph.readers
     decoded: dict[int, int] = {}
     waiting = allowed
@@ -177,7 +177,7 @@ def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int
 
 
 def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: int, bits: int) -> int:
-    """Return the size of the largest value that is freed if this node's gradient reads bits; 0 if nothing is saved."""
+    """Return the size of the largest value that is freed if the node's gradient reads bits, or 0 if none is freed."""
     first, reads, saved = int(graph.value_indptr[node]), graph.reads(node), backward.saved(node)
     if len(reads) != 1 or backward.grad_memory[reads[0]] < 0 or not {*saved} <= {first, *reads}:
         return 0
@@ -188,7 +188,7 @@ def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: 
 def _masks(
     graph: ComputationGraph, backward: Backward, kinds: list[OperationKind | None], node: int, bits: int
 ) -> dict[int, int]:
-    """Return the size of each encoded mask of a node: a draw that only dropouts read, or the mask of a dropout."""
+    """Return the size of each encoded mask of a node: a mask that only dropouts read, or the mask inside a dropout."""
     indptr, readers = graph.readers
     bytes_of, drawn = {}, getattr(kinds[node], "name", "") == MASK
     for x in graph.values(node)[0 if drawn else 1 :]:

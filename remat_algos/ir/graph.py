@@ -91,7 +91,7 @@ class ComputationGraph:
         -1 in the forward part; for a gradient its forward node; -2 for a backward node without a single forward node,
         such as a sum of gradients.
     backward : Backward, optional
-        Gradients, for `differentiate`; by default they read all reads and values of their node.
+        Gradients, for `differentiate`. By default, they read all values that their node reads or computes.
     resident : Resident, optional
         Inputs, parameters and states.
     mark : int8[n], optional
@@ -200,8 +200,8 @@ class ComputationGraph:
         Sizes and costs are read as in files (docs/formats.md): 120.5, "4MiB". If `compute` has decimals, all costs are
         scaled, including those of gradients. Mappings, and arrays with an index of names such as a pandas Series, are
         matched by the names in `labels`: value names for `memory` and `output`, node names otherwise. By default each
-        node has one value, and the outputs are the first values of the nodes of which no value is read. See the class
-        for shapes and units.
+        node has one value, and the first value of a node is an output if all values of the node are unread. See the
+        class for shapes and units.
 
         Examples
         --------
@@ -256,8 +256,8 @@ class ComputationGraph:
     ) -> "ComputationGraph":
         """Create a graph of nodes with one value each from pairs (u, v), where v reads u.
 
-        Ids 0 to n - 1 that are topological are kept. Other ids are renumbered topologically, smallest first, and names
-        in order of appearance; `labels` then contains the original id or name of each node. Repeated pairs count once.
+        Topological ids 0 to n - 1 are kept. Other nodes are renumbered in topological order, by smallest id or first
+        appearance of the name; `labels` then contains the original id or name of each node. Repeated pairs count once.
 
         Parameters
         ----------
@@ -267,8 +267,8 @@ class ComputationGraph:
             order of appearance. Mappings, and arrays with an index of names such as a pandas Series, have an entry for
             every node by id or name.
         n_nodes : int, optional
-            Number of nodes; needed if the nodes with the largest ids have no edges. By default the length of an array
-            argument or, without arrays, the nodes that occur in edges.
+            Number of nodes; needed if the nodes with the largest ids have no edges. By default, it is the length of an
+            array argument or, without arrays, the number of nodes in `edges`.
         **arrays
             Further arguments of `from_arrays`; for names or renumbered ids only `workspace`, `once`, `output` and
             `mark`.
@@ -307,7 +307,7 @@ class ComputationGraph:
     @classmethod
     @checked_arguments
     def from_tables(cls, tables: Tables) -> "ComputationGraph":
-        """Create a graph from rows with names, as in files; ids are topological, earliest possible row first."""
+        """Create a graph from named rows. Ids are topological: the first row whose inputs have ids gets the next id."""
         arguments = assemble(tables)
         derivation = arguments.pop("derivation")
         return cls.from_arrays(**arguments, derivation=Derivation.of(derivation, tables.source) if derivation else None)
@@ -318,8 +318,8 @@ class ComputationGraph:
         """Return a copy of the graph with new sizes or costs, in the forms that `from_arrays` accepts.
 
         A gradient that has the size of its value gets the new size of the value. `compute` is in the integer unit of
-        the graph; `labels.compute_scale` of these units make one `labels.compute_unit`. Mappings need an entry for
-        every value (`memory`) or node, by name.
+        the graph: one `labels.compute_unit` divided by `labels.compute_scale`. Mappings need an entry for every value
+        (`memory`) or node, by name.
         """
         labels, backward, n = self.labels, self.backward, self.n_nodes
         memory = in_order("memory", memory, self.value_names)
@@ -455,9 +455,9 @@ class ComputationGraph:
 
     @property
     def owner(self) -> Int32:
-        """int32[n]: for each backward node, the forward node to whose block it belongs; -1 for forward nodes.
+        """int32[n]: the forward node that owns each backward node; -1 for forward nodes.
 
-        This is `forward_of` if it is a node. Other backward nodes run as early as possible. If such a node reads
+        If `forward_of` is a node, it is the owner. Other backward nodes run as early as possible. If such a node reads
         backward nodes, its owner is the smallest owner of these. If it reads only forward nodes, its owner is the
         largest of these. If it reads no node, its owner is the last forward node.
         """
@@ -535,7 +535,7 @@ class ComputationGraph:
         return ids[name]
 
     def value_id(self, name: str | int) -> int:
-        """Return the id of the value with a name, or of the base of that view; raise GraphError if there is none."""
+        """Return the id of the value `name`, or of the base of the view `name`. Raise GraphError if neither exists."""
         ids: dict[str, int] = derived(self, "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())})
         name = _as_name(name)
         name = self.labels.views.get(name, name)
@@ -549,7 +549,7 @@ def _as_name(name: Any) -> str:
 
 
 def check_graph(graph: Any) -> None:
-    """Raise TypeError unless it is a graph."""
+    """Raise TypeError unless the argument is a ComputationGraph."""
     check_kind(graph, ComputationGraph, "graph")
 
 

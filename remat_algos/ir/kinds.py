@@ -27,12 +27,12 @@ class OperationKind:
     name : str
         The name, as in `Labels.ops`.
     saves : str
-        What the gradient reads: "inputs" (all reads of the operation), "output" (its first value), "inputs output"
+        What the gradient reads: "inputs" (all that the operation reads), "output" (its first value), "inputs output"
         (both) or "" (neither). Gradients always read residents.
     aliases : tuple of str
         Other names of the kind.
     flops : int
-        Floating-point operations per element, used if the builder method counts elements.
+        Floating-point operations per element. `GraphBuilder` multiplies them by the number of elements.
     layer : str
         Layer type of an operation whose name does not imply one.
     extra : tuple of str
@@ -206,7 +206,7 @@ def register_kinds(*kinds: OperationKind) -> None:
 
 
 def operation_kinds() -> tuple[OperationKind, ...]:
-    """Return all kinds, family by family.
+    """Return all registered kinds.
 
     Returns
     -------
@@ -222,7 +222,7 @@ def operation_kinds() -> tuple[OperationKind, ...]:
 
 @checked_arguments
 def operation_kind(name: str) -> OperationKind | None:
-    """Return the kind with a name or alias; None for an unknown operation.
+    """Return the kind with a name or alias, or None for an unknown operation.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def kind_name(op: str) -> str:
 
 
 class _Known(NamedTuple):
-    """The registered kinds, indexed by name, and indexed by name or alias."""
+    """Two indexes of the registered kinds: one by name, and one by name or alias."""
 
     by_name: dict[str, OperationKind]
     by_any_name: dict[str, OperationKind]

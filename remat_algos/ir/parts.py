@@ -42,7 +42,7 @@ OF_LOSS, OF_ALL = -1, -2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Names of nodes, values and contracted views; operations; and the unit of compute.
+    """The names of nodes, values and views, the operations, and the unit of compute.
 
     Without names, a node is called by its id. By default the first value of a node has the node's name, and value k > 0
     of node `v` is called `v:k`; `value_names` contains the exceptions.
@@ -56,7 +56,7 @@ class Labels:
     ops : tuple of str, optional
         Operation of each node, "" if unknown.
     views : mapping of str to str
-        From the name of each contracted view to the name of its base, a value or resident.
+        From the name of each view that is not itself a value to the name of its base, a value or resident.
     compute_unit : str
         "ns", "FLOPs", ...; "" if unknown.
     compute_scale : int
@@ -269,7 +269,7 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
 
 
 def _distinct_by_rule(labels: Labels, residents: Sequence[str]) -> bool:
-    """Return True if names cannot clash: they are ids, or belong to a checked graph and its gradients."""
+    """Return True if names cannot clash: nodes have ids only, or the graph is a checked graph with its gradients."""
     names = labels.names
     others = (labels.value_names, labels.views, tuple(residents))
     if not isinstance(names, GradientNames):
@@ -359,7 +359,7 @@ class Backward:
     ----------
     saved_indptr : int64[n + 1]
     saved_indices : int32[k]
-        Row v contains the reads and values of v that its gradient reads, sorted.
+        Row v contains, sorted, those values that v reads or computes and that the gradient of v reads too.
     grad_memory : int64[n_values]
         Bytes of the gradient of each value, -1 if it has none.
     grad_compute : int64[n]
@@ -407,7 +407,7 @@ class Backward:
 
 
 def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, producer: Int32, labels: Labels) -> None:
-    """Raise GraphError unless each gradient saves only reads and values of its node."""
+    """Raise GraphError unless each gradient saves only values that its node reads or computes."""
     n_values = producer.shape[0]
     if backward.grad_memory.shape[0] != n_values:
         raise wrong_length("grad_memory", backward.grad_memory.shape[0], n_values, "value")

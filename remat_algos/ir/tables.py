@@ -54,7 +54,7 @@ class ValueRow:
 class NodeRow:
     """A node. If `saved` is None, its gradient reads everything that the node reads and computes.
 
-    `backward` marks nodes of the backward part that belong to no single forward node.
+    `backward` marks backward nodes that are not the gradient of one forward node, such as sums of gradients.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Tables:
     """The rows of a graph, in any order.
 
     `backward` is "none" without gradients, "to come" if the rows describe gradients, and "present" if gradients are
-    nodes. `views` maps the names of contracted views to those of their bases. `compute_scale` is the factor by which
+    nodes. `views` maps the names of views to those of their bases. `compute_scale` is the factor by which
     costs were multiplied, by default derived from their decimals. `unsized` lists the nodes without a size in the file,
     `uncosted` the nodes without a cost, and `ignored` the columns, keys or attributes of the file that are not used.
     """
@@ -209,7 +209,7 @@ class _NameIndex:
 
 
 class _Assembly:
-    """Converts rows in file order to arrays. Ids are topological; pure views get no id."""
+    """Converts rows in file order to arrays. Ids are topological; a row that has only views does not get an id."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -307,7 +307,7 @@ class _Assembly:
         return arrays
 
     def _read(self, amounts: Sequence[Any], rows: Sequence[Any], what: str, read: Reading) -> Sequence[Number]:
-        """Convert amounts in rows built in Python to exact numbers; file readers have already done this."""
+        """Convert amounts to exact numbers. Only rows built in Python need this; file readers do it themselves."""
         if {*map(type, amounts)} <= {int, Decimal}:
             return amounts
         amounts_read = []
@@ -361,7 +361,7 @@ class _Assembly:
         return output if any_output else None
 
     def _labels(self, scale: int) -> Labels:
-        """Return the labels; if the index of a value changes its default name, store the original name."""
+        """Return the labels. Store the name of a value only if it differs from the default name."""
         names: dict[int, str] = {}
         place = 0
         for x, (old, v) in enumerate(zip(self.flat.tolist(), self.value_node.tolist(), strict=True)):
@@ -494,7 +494,7 @@ def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
 
 
 def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
-    """Return the default outputs: the first value of each node of which no value is read."""
+    """Return the default outputs: the first value of each node whose values are all unread."""
     n_values = int(value_indptr[-1])
     read = np.zeros(n_values + 1, np.int64)
     read[read_indices[(read_indices >= 0) & (read_indices < n_values)] + 1] = 1

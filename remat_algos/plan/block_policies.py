@@ -1,9 +1,9 @@
 """The cheapest policy per block within a budget.
 
-Each kind of block has a list of options; an option is a set of operators whose outputs stay in memory. Simulations in
-which every block takes one of its options measure the options: the bytes that each keeps, the peak during the block's
-own part of the schedule, and the cost of recomputation. A dynamic program over the blocks chooses one option per block;
-its state is the number of bytes kept by earlier blocks. A simulation then checks each choice.
+Each kind of block has a list of options; an option is a set of operators whose outputs stay in memory. In simulations,
+every block takes one of its options. They measure the bytes that the option keeps, the peak during the block's own part
+of the schedule, and the cost of recomputation. A dynamic program chooses one option per block; its state is the number
+of bytes kept by earlier blocks. A simulation then checks each choice.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def plan_policy(
     Raises
     ------
     PlanError
-        If no block matches, blocks overlap, or no gradient reads what they compute.
+        If no block matches, blocks overlap, or gradients read no value of a block.
     BudgetError
-        If no policy fits; the error has the lowest peak found.
+        If no policy fits. The error reports the lowest peak that was found.
     ValueError
         If `semantics` is unknown, `holds` is for another graph, or the budget limits overhead.
 
@@ -145,11 +145,11 @@ def cheapest(searches: Iterable[Callable[[], Any]]) -> Any:
 class _Options:
     """The options of one block, one entry per option.
 
-    `decision`, int8[o], is an index into `DECISIONS`. `saved`, bool[o, k], marks the members whose outputs stay.
-    `host`, int64[o], is the bytes of inputs that go to a host of limited memory. The other fields, int64[o], come from
-    simulations. `kept` is the number of bytes by which the forward part of the block raises the live bytes. `own` is
-    the peak during its forward and backward parts, minus the bytes that are live before the forward part. `cost` is the
-    cost of recomputation and copies.
+    `decision`, int8[o], is an index into `DECISIONS`. `saved`, bool[o, k], marks the operators of the block whose
+    outputs stay in memory. `host`, int64[o], is the bytes of inputs that go to a host of limited memory. The other
+    fields, int64[o], come from simulations. `kept` is the number of bytes by which the forward part of the block raises
+    the live bytes. `own` is the peak during its forward and backward parts, minus the bytes that are live before the
+    forward part. `cost` is the cost of recomputation and copies.
     """
 
     decision: Int8
@@ -189,7 +189,7 @@ class _BlockSearch:
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
         self.host = UNLIMITED if link is None or link.host is None else link.host
-        # The backward part of a block is between its trigger and the next trigger.
+        # The backward part of a block begins at `trigger`, its first gradient, and ends before the next trigger.
         needed = np.flatnonzero(graph.needed)
         backward = needed[~graph.forward[needed]]
         begin = np.where(blocks.trigger >= 0, np.searchsorted(backward, blocks.trigger), backward.size)
@@ -248,10 +248,10 @@ class _BlockSearch:
         return list(every[order[host[order] <= self.host]])
 
     def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
-        """Return the memory trace of a simulation, and the steps that bound the parts of the blocks.
+        """Return the memory trace, and the steps that bound the parts of the blocks.
 
-        The steps are the first step of each forward part, the first step after it, and the first and last steps of each
-        backward part. The bytes that are live before the first two of these are returned as well.
+        The second result is the first step of each forward part, and the step after the last one; the third is the live
+        bytes before these steps. The last is the first step of each backward part, and the step after it.
         """
         order, lives = simulation.schedule.order, simulation.lifetimes
         step = np.empty(self.graph.n_nodes, np.int64)
@@ -377,7 +377,7 @@ class _BlockSearch:
         return int(max(self.outside, kept[-1] + self.head, (kept[:-1] + own).max()))
 
     def near(self, limit: int) -> Iterator[Int64]:
-        """Yield choices of the dynamic program for limits near the largest one whose simulated peak fits."""
+        """Yield choices of the dynamic program for several limits, in search of the largest one whose choice fits."""
         # Predictions are not exact, since a block may extend lifetimes of values in another block.
         room, step, fits, exceeds = limit, max(1, limit // tuning.MAX_BLOCK_STATES), -1, 4 * limit + 2
         for _ in range(tuning.BUDGET_ROUNDS):
@@ -467,7 +467,7 @@ class _SavedSets:
         return needed_again(self.required[:, None], (allowed & ~self.leaves).T, self.inside).T
 
     def _read(self, saved: Bool) -> Bool:
-        """Return bool[o, k]: saved members that stay; in compiled graphs, only those that gradients or reruns read."""
+        """Return `saved`, bool[o, k]; for compiled graphs, only those members that gradients or recomputations read."""
         if self.eager:
             return saved
         again = self._again(saved)
@@ -513,7 +513,7 @@ class _SavedSets:
         return rows
 
     def _hull(self, never: Int64, always: Int64) -> Bool:
-        """Return the cheapest set for each price per byte, of the sets with all of `always` and none of `never`."""
+        """Return the sets that contain `always`, exclude `never`, and are the cheapest at some price per byte."""
 
         def cheapest(price: float) -> tuple[tuple[int, int], Bool]:
             row = self.free & (self.compute > price * self.memory) if self.eager else self._cut(price)

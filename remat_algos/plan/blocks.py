@@ -44,10 +44,10 @@ class Blocks:
 
     names : module paths
     members : forward nodes, ascending
-    kinds : number of each block's kind; blocks of one kind have equal operations, bytes, costs and reads
+    kinds : id of each block's kind; blocks of one kind have equal operations, bytes, costs and reads
     rerun_end : node id; members with this id or a higher id are not recomputed
     inputs : values that the checkpoint keeps as its inputs
-    trigger : backward node before which the block is recomputed; -1 if no gradient needs it
+    trigger : backward node before which the block is recomputed, or -1 if gradients do not need the block
     release : backward node after which the checkpoint frees its inputs and its unread saved outputs, or -1
     draws : members that draw random numbers
     fixed : members that a policy must not save, for example since a later member changes their values in place
@@ -150,10 +150,10 @@ class Holds:
     """How long Python and autograd keep values alive after their last read, in eager PyTorch.
 
     `live_until`, int32[n_values], is the last node during which a local variable, an argument of a caller or the cache
-    of autocast keeps the value alive; -1 if none of these does after its last read. `saved` consists of four arrays,
-    int32[k], with one entry per reference from autograd to a value: the value; a node of the block that saves the
-    value, or -1; the last node during which the reference exists; and the last such node if the block is recomputed,
-    when a gradient frees the values that it unpacks.
+    of autocast keeps the value alive, or -1 if nothing keeps it after its last read. `saved` consists of four arrays,
+    int32[k], with one entry per reference from autograd to a value: (1) the value; (2) a node of the block that saves
+    the value, or -1; (3) the last node during which the reference exists; (4) this last node if the block is
+    recomputed, since a gradient then frees each saved value after unpacking it.
     """
 
     live_until: Int32
@@ -229,7 +229,7 @@ def _eager_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple
 
 
 def _graph_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
-    """Return the nodes that gradients need recomputed, and for each block the first gradient that reads one of them."""
+    """Return the nodes to recompute for gradients, and for each block the first gradient that reads one of these."""
     reads = member_reads(graph, blocks)
     again = needed_again(reads.required, ~saved & ~reads.leaves, reads.inside)
     first = np.full(len(blocks), graph.n_nodes, np.int32)
@@ -288,7 +288,7 @@ def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
 
 
 def offloaded(graph: ComputationGraph, blocks: Blocks, decisions: Sequence[str], semantics: str) -> list[Int32]:
-    """Return the inputs of each offloaded block that go to the host: all except outputs and inputs of other blocks."""
+    """Return the inputs of each offloaded block that go to the host. Graph outputs and shared inputs stay."""
     kept = np.append(np.array([each == KEEP for each in decisions]) | (blocks.trigger < 0), True)
     stays = graph.output | (graph.memory == 0)
     stays |= np.bincount(np.concatenate([*blocks.inputs, NO_NODES]), minlength=graph.n_values) > 1

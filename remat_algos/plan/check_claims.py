@@ -34,7 +34,7 @@ NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
 class Checked(NamedTuple):
-    """The results of checking a plan. `narrower` is proven only in strict mode, `NEVER_CHECKED` in no mode."""
+    """The results of checking a plan. `narrower` is proven only if strict. `NEVER_CHECKED` entries are not checked."""
 
     graph: ComputationGraph
     simulation: Simulation
@@ -47,9 +47,9 @@ class Checked(NamedTuple):
 def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = False) -> Checked:
     """Simulate the schedule in a plan's record, and prove its claims.
 
-    Raise ClaimError if a claim is false, or names no source from which it can be proven. With `strict`, each proof may
+    Raise ClaimError if a claim is false, or lacks a source from which it can be proven. With `strict`, each proof may
     take 30 s, and claims that are not proven in that time are refused. Otherwise an unproven bound on compute gets
-    `proven=False`. If an arena's bound is unproven, the result contains the proven bound, or no addresses.
+    `proven=False`, an arena gets the bound that was proven, and an arena that cannot be reproduced gets no addresses.
     """
     graph = _same_graph(graph, record)
     simulation = _simulated(graph, record)
@@ -193,7 +193,7 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
 
 
 def _claimed_bound(record: Mapping[str, Any], of: str) -> LowerBound | None:
-    """Return the claimed lower bound on compute, or with a link on time; without a source, one pass is the proof."""
+    """Return the claimed lower bound on compute or, with a link, on time. Without a source, one pass proves it."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         raise ClaimError(
@@ -222,7 +222,7 @@ class _Proofs:
         return self.played.simulation.graph
 
     def bound(self, claim: LowerBound | None) -> LowerBound | None:
-        """Prove the claimed bound on compute, or with a link on time; ClaimError if it is false or cannot be proven."""
+        """Prove the claimed bound on compute or, with a link, on time. Raise ClaimError if there is no proof."""
         source, one_pass = self.record.get("bound_source"), self.graph.needed_compute
         of = COMPUTE if self.played.link is None else TIME
         by_nodes = claim is not None and source in SOURCES[of]
@@ -244,7 +244,7 @@ class _Proofs:
         return self._by_solver(prover, claim)
 
     def narrower(self) -> LowerBound | None:
-        """Return the claimed bound for a narrower class, proven in strict mode; ClaimError if the plan disproves it."""
+        """Return the claimed bound for a smaller class of schedules. Raise ClaimError if the plan disproves it."""
         narrower, graph = self.record.get("details", {}).get("narrower_bound"), self.graph
         if narrower is None:
             return None
@@ -262,7 +262,7 @@ class _Proofs:
         return claim
 
     def _prover(self, source: str, scope: str, of: str = COMPUTE) -> Solver:
-        """Return the solver that the plan names as the source of a bound; ClaimError if it cannot prove such bounds."""
+        """Return the solver that a plan names as source of a bound. Raise ClaimError if it cannot prove such bounds."""
         able = {each.name: each for each in list_solvers() if of == COMPUTE and each.optimal_in in (scope, ANY_ORDER)}
         if source not in able:
             raise ClaimError(
@@ -302,7 +302,7 @@ class _Proofs:
         return self._proven(claim, [prover.name], proven, seconds)
 
     def _by_nodes(self, claim: LowerBound) -> LowerBound:
-        """Prove a bound from the nodes and prices that the plan stores."""
+        """Prove a bound from the nodes and dual prices that the plan stores."""
         graph, played = self.graph, self.played
         named = LowerBound.claimed(graph, claim.amount, self.record.get("details", {}).get("bound"), claim.of)
         if named.source != self.record["bound_source"] or (named.prices is not None and len(named.nodes) > 1):
@@ -316,7 +316,7 @@ class _Proofs:
         return self._proven(replace(named, scope=claim.scope), by, played.in_units(int(proof.amount)), seconds)
 
     def _proven(self, claim: LowerBound, by: list[str], proven: float, seconds: float | None) -> LowerBound:
-        """Return the claim, proven or not; ClaimError if it is false, or if strict and the proof ran out of time."""
+        """Return the claim, proven or not. Raise ClaimError if it is false or, if strict, the proof ran out of time."""
         if proven >= claim.amount:
             return replace(claim, proven=True)
         if self.strict or seconds is None:
@@ -334,7 +334,6 @@ class _Proofs:
 def _reserved(
     record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
-    """Check the plan's claims about the reservation, and return the reservation."""
     if claimed.allocator == PEAK:
         return claimed
     if record["limit"] is not None:
@@ -387,7 +386,7 @@ def _arena(
 
 
 def _placed(offsets: Any, buffers: Buffers, memory: int, bound: int, alignment: int) -> Allocation:
-    """Return the arena with the addresses in the plan; ClaimError if buffers overlap or lie outside of the arena."""
+    """Return the arena with the addresses in the plan. Raise ClaimError if buffers overlap or exceed the arena."""
     if not isinstance(offsets, list) or not all(type(each) is int and 0 <= each <= LARGEST_SUM for each in offsets):
         raise PlanError('"offsets" of the plan is {offsets!j}; expected a list of whole numbers', offsets=offsets)
     try:

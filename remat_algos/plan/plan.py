@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from remat_algos.plan.policy import Policy
 
 BoundSearch = Callable[[], tuple[LowerBound, Stop]]
-"""A function that computes the bound of a plan, and returns it with how the computation ended."""
-# Scopes of bounds that hold only for a class of schedules, and the name of that class in texts.
+"""A function that computes the bound of a plan. It returns the bound and how the computation ended."""
+# For each scope of bounds that hold only for some schedules, the name of these schedules in messages.
 SCHEDULES_OF = {
     "fixed order": "schedules of the same order",
     "canonical": "canonical schedules",
@@ -76,7 +76,7 @@ class Plan(Result):
     graph : ComputationGraph
         The graph that is run, with its backward part if it has one.
     budget : Budget
-        The argument of `solve`; for "least+1%", the budget of the second search in bytes.
+        The argument of `solve`. For "least+1%", two searches run, and this is the second one's budget in bytes.
     limit : int or None
         The budget in bytes; None means no limit.
     simulation : Simulation
@@ -110,8 +110,8 @@ class Plan(Result):
         True if the plan was read from a file. Its solver, `options`, `seconds`, `details`, `report`, `narrower`
         and `solver_peak_bound` are then unverified, and printed as claims.
     link : Link, optional
-        The link over which values may be copied to the host and back. With a link, times are those at the planned
-        share of its rates (`Link.planned`), and the bound is for the time of every schedule with copies at these rates.
+        The link over which values may be copied to the host and back. With a link, all times assume the rates of
+        `link.planned`, and the bound is for the time of every schedule with copies at these rates.
     """
 
     graph: ComputationGraph
@@ -175,7 +175,7 @@ class Plan(Result):
     def bound(self) -> LowerBound | None:
         """Lower bound on the compute of every schedule in its `scope` within the limit; computed when first read.
 
-        Without a limit, or for the budget "least", it bounds schedules whose peak is within that of this plan.
+        Without a limit, or for the budget "least", it bounds schedules whose peak is at most the peak of this plan.
         """
         known = self.bound_or_search
         if known is None or isinstance(known, LowerBound):
@@ -199,8 +199,8 @@ class Plan(Result):
     def peak_bound(self) -> int:
         """Lower bound on the peak of every schedule: `least_peak_bound`, or a larger one that a solver proved.
 
-        With a link, other values may be on the host while a node runs. So only the values that the node reads and
-        computes count.
+        With a link, the bound counts only the values that a node reads or computes, since all other values may be on
+        the host while the node runs.
         """
         if self.link is not None:
             return least_peak_bound(self.graph, copies=True)[0]
@@ -214,7 +214,7 @@ class Plan(Result):
 
     @property
     def timeline(self) -> Timeline | None:
-        """The times of runs and copies, with the link at the planned share of its rates; None without a link."""
+        """The times of runs and copies at the rates of `link.planned`, or None without a link."""
         if self.link is not None and self._timeline is None:
             object.__setattr__(self, "_timeline", timeline(self.simulation, self.link, self.link.share))
         return self._timeline
@@ -226,22 +226,22 @@ class Plan(Result):
 
     @property
     def time(self) -> int | float:
-        """The end of the last run or copy, in the unit of the costs; without a link the compute.
+        """The end of the last run or copy, in the unit of the costs. Without a link, this is the compute.
 
-        Copies run at the planned share of the link's rates; for other rates use `timeline(plan.simulation, link).time`.
+        Copies run at the rates of `link.planned`; for other rates use `timeline(plan.simulation, link).time`.
         """
         played = self.timeline
         return self.simulation.compute if played is None else played.time
 
     @property
     def overhead_in_time(self) -> int | float:
-        """Time beyond one pass; without a link the overhead."""
+        """Time beyond one pass. Without a link, this is `overhead`."""
         played = self.timeline
         return self.overhead if played is None else played.overhead
 
     @property
     def gap(self) -> float | None:
-        """(time - bound) / bound; None without a bound for schedules of any order."""
+        """(time - bound) / bound, or None if the bound does not apply to schedules of every order."""
         return None if self.bound is None else self.bound.gap(self.time)
 
     @property
@@ -349,9 +349,9 @@ class Plan(Result):
         Parameters
         ----------
         form : {"plan", "frees", "names", "actions", "trace", "policy"}
-            JSON; JSON with the values to free after each step; names of the nodes in order, one per line; lines
-            `compute X` and `free Y`, with copies also `store Y` and `load Y`; runs, copies and bytes over time as JSON,
-            for Perfetto and `chrome://tracing`; `policy()` as JSON.
+            "plan": JSON. "frees": JSON with the values to free after each step. "names": names of the nodes in order,
+            one per line. "actions": lines `compute X` and `free Y`, with copies also `store Y` and `load Y`. "trace":
+            runs, copies and bytes over time as JSON, for Perfetto and `chrome://tracing`. "policy": `policy()` as JSON.
 
         Raises
         ------
@@ -449,7 +449,7 @@ class Plan(Result):
 
 
 def check_form(form: str) -> str:
-    """Return `form` if plans can be saved in it; PlanError if it is unknown."""
+    """Return `form` if plans can be saved in it. Raise PlanError if it is unknown."""
     if form not in (*FORMS, SNAPSHOT):
         raise PlanError("the form {form!r} is not known; use {known!l}", form=form, known=(*FORMS, SNAPSHOT))
     return form
@@ -496,7 +496,7 @@ def bounded(plan: Plan) -> Plan:
 
 
 def _share_cell(plan: Plan) -> str:
-    """Return the peak in % of the baseline's peak; for some allocators, reserved bytes in % of the baseline's."""
+    """Return the peak or, for some allocators, the reserved bytes in % of the same figure of the baseline."""
     allocator = get_allocator(plan.reservation.allocator)
     size = plan.reservation.memory if allocator.own_base else plan.peak_memory
     return percent(size, max(1, allocator.base(plan.graph)))

@@ -63,11 +63,11 @@ class Treatment:
     """The decision of a policy about one block, named by its module path, or about one tensor.
 
     `decision` is "keep" for everything that gradients need, "recompute" for a checkpointed block, or "offload" for a
-    checkpointed block with its inputs on the host. `saved` names the operators of a checkpointed block whose outputs
-    stay, relative to the block. `memory` is the number of bytes that stay from the forward to the backward part, or the
-    size of a tensor. `compute` is the cost of recomputation, and `copies` the time of stores and loads, both in the
-    unit of the graph. `inputs` is set in plans for PyTorch: the arguments of an offloaded block that go to the host,
-    such as "0", "mask" or "pair.1"; () means all.
+    checkpointed block with its inputs on the host. `saved` lists the operators of a checkpointed block whose outputs
+    stay in memory, named relative to the block. `memory` is the number of bytes that stay from the forward to the
+    backward part, or the size of a tensor. `compute` is the cost of recomputation, and `copies` the time of stores and
+    loads, both in the unit of the graph. `inputs` is set in plans for PyTorch: the arguments of an offloaded block that
+    go to the host, such as "0", "mask" or "pair.1"; () means all.
     """
 
     name: str
@@ -93,8 +93,9 @@ class Policy(Result):
     """The decision for each block of a graph or for each tensor, and the simulation of the resulting schedule.
 
     `semantics`, "eager" or "graph", defines what is recomputed. In a policy of blocks, `decisions` has one entry per
-    block, and `saved`, bool[n], marks the nodes whose outputs stay. A policy of tensors has neither; it follows from
-    the simulation. `limit` is the limit of the search in bytes. With a `link`, values may go to the host.
+    block, and `saved`, bool[n], marks the nodes whose outputs stay. In a policy of tensors, both are empty, and the
+    simulation determines each decision. `limit` is that of the search, in bytes. With a `link`, values may go to the
+    host.
     """
 
     simulation: Simulation
@@ -200,15 +201,15 @@ class Policy(Result):
 
     @property
     def overhead(self) -> int | float:
-        """Cost beyond one pass: recomputation, and for blocks also copies, which are synchronous."""
+        """Cost beyond one pass: recomputation and, in a policy of blocks, also copies, since these are synchronous."""
         copies = sum(each.copies for each in self.treatments) if self.blocks is not None else 0
         return self.simulation.overhead + copies
 
     @property
     def bound(self) -> LowerBound:
-        """Lower bound on the compute, or with a link the time, of every schedule within the limit.
+        """Lower bound on the compute or, with a link, the time of every schedule within the limit.
 
-        It is computed when first read. Without a limit, it bounds schedules whose peak is within that of the policy.
+        It is computed when first read. Without a limit, it bounds schedules whose peak is at most the policy's peak.
         """
 
         def computed() -> LowerBound:
@@ -242,7 +243,7 @@ class Policy(Result):
         blocks: Blocks | None = None,
         holds: Holds | None = None,
     ) -> Policy:
-        """Read a policy of blocks for a graph and simulate it; PlanError if the simulation gives other figures."""
+        """Read a policy of blocks for a graph and simulate it. Raise PlanError if the simulated figures differ."""
         return from_file(path, lambda record: _loaded(record, graph, blocks, holds))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -317,7 +318,7 @@ def _stack(name: str) -> str:
 
 
 def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks | None, holds: Holds | None) -> Policy:
-    """Return the policy in a record; PlanError if it is for another graph, or the simulation gives other figures."""
+    """Return the policy in a record. Raise PlanError if it is for another graph, or the simulated figures differ."""
     if record.get("format") != FORMAT or record.get("version") != VERSION or "blocks" not in record:
         raise PlanError("not a policy of blocks of version {version}", version=VERSION)
     check_entries(record, ENTRIES, "the policy")

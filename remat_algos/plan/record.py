@@ -64,8 +64,8 @@ class SearchReport:
 
     `tried` is the number of solvers, None if one was named. `overheads` is the overhead of each solver's best plan
     within the budget, the best first. `peaks` are the peaks of these plans, if the peak was minimized. `simulated` and
-    `skipped` count schedules of the plan's solver. If that is no_remat and only one other solver ran, they count its
-    schedules. `out_of_memory` names the solvers and other parts of the search that ran out of memory.
+    `skipped` count schedules of the plan's solver. If this is no_remat and only one other solver ran, schedules of the
+    other solver are counted. `out_of_memory` names the solvers and other parts of the search that ran out of memory.
     """
 
     tried: int | None = None
@@ -210,7 +210,7 @@ _KIND_NAMES = {
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the JSON object in a file; PlanError with line and column if it contains anything else."""
+    """Return the JSON object in a file. Raise PlanError with line and column if it contains anything else."""
     file = Path(path)
     try:
         record = json_of(read_text(file))
@@ -235,7 +235,7 @@ def from_file(path: str | os.PathLike[str], use: Callable[[dict[str, Any]], Answ
 
 
 def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the record of a plan; PlanError if an entry is missing or has the wrong type."""
+    """Return the record of a plan. Raise PlanError if an entry is missing or has the wrong type."""
     whole = WHOLE - TIME_KINDS.keys() if "link" in record else WHOLE
     record = {key: _whole(entry) if key in whole else entry for key, entry in record.items()}
     if record.get("format") != FORMAT:
@@ -269,7 +269,7 @@ def _whole(entry: Any) -> Any:
 
 
 def _check_figures(record: Mapping[str, Any]) -> None:
-    """Raise PlanError if an entry that no simulation can confirm has the wrong type."""
+    """Check the types of entries that a simulation cannot confirm. Raise PlanError if one is wrong."""
     for name in ("solver", "method"):
         if not record[name].strip():
             raise PlanError('"{name}" of the plan is empty; expected the name of a solver', name=name)
@@ -305,7 +305,7 @@ def check_entries(record: Mapping[str, Any], entries: Entries, of: str) -> None:
 
 
 def copies(record: Mapping[str, Any]) -> Copies:
-    """Return the loads, lingering values and stores in a plan's record; PlanError if they are malformed."""
+    """Return the loads, lingering values and stores in a plan's record. Raise PlanError if they are malformed."""
     copies: list[Any] = []
     for name, columns in (("loads", "step value"), ("lingering", "value step until"), ("stores", "step value")):
         rows, row = record.get(name, []), columns.split()
@@ -327,7 +327,7 @@ def _is_row(row: Any, columns: list[str]) -> bool:
 
 
 def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> ComputationGraph:
-    """Differentiate the graph with the options in a plan; PlanError if the options do not fit the graph."""
+    """Differentiate the graph with the options in a plan. Raise PlanError if the options do not fit the graph."""
     try:
         return differentiate_as(graph, options)
     except (TypeError, ValueError) as error:
@@ -335,7 +335,7 @@ def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> Compu
 
 
 def derivation_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the options of `differentiate` in a plan, or None; PlanError if they are malformed."""
+    """Return the options of `differentiate` in a plan, or None. Raise PlanError if they are malformed."""
     options: dict[str, Any] | None = record.get("differentiate")
     _check_kind("differentiate", options, KINDS["differentiate"])
     return options
@@ -350,7 +350,7 @@ def _check_kind(name: str, value: Any, kind: type | tuple[type, ...]) -> None:
 
 
 def link_of(record: Mapping[str, Any]) -> Link | None:
-    """Return the link of a plan, or None; PlanError if it is invalid."""
+    """Return the link of a plan, or None. Raise PlanError if it is invalid."""
     try:
         return Link.of(record["link"]) if "link" in record else None
     except (TypeError, ValueError) as error:
@@ -363,7 +363,7 @@ def is_id(number: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a value in types of JSON: NumPy numbers become Python numbers, NaN and infinity null."""
+    """Convert a value to JSON types. NumPy numbers become Python numbers; NaN and infinity become null."""
     if isinstance(value, Mapping):
         return {str(name): plain(value) for name, value in value.items()}
     if isinstance(value, list | tuple):

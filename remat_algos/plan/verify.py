@@ -18,9 +18,9 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
 
     The lower bound is proven again: from the nodes and prices in the plan, by a minimum cut or an integer program, or
     by the solver that proved it, which starts from the plan's schedule. A bound is refused if it is not proven within
-    30 seconds or names none of these sources. `Plan.load` gives a solver one second; without a proof in that time the
-    bound is only a claim (``plan.bound.proven`` is False). Addresses in an arena are compared with the lifetimes of its
-    buffers; if a file contains no addresses, the arena is packed again. The model of any other allocator is run again.
+    30 seconds, or if its source is not one of these. `Plan.load` gives a solver one second; without a proof in that
+    time the bound is only a claim (``plan.bound.proven`` is False). Addresses in an arena are compared with the
+    lifetimes of its buffers; without addresses, the arena is packed again. The models of other allocators run again.
 
     The plan defines the problem: its options of `differentiate`, its budget, link, allocator and constraints, which
     `remat verify` prints. Its solver, seconds and `details`, such as overheads of other solvers, cannot be checked
@@ -41,9 +41,9 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     Raises
     ------
     PlanError
-        If it is not a plan, or is for another graph.
+        If `plan` is not a plan, or is for another graph.
     ClaimError
-        If the schedule cannot run, a claim is false, or a bound is not proven. The message has both figures.
+        If the schedule cannot run, a claim is false, or a bound is not proven. The message shows both figures.
 
     Examples
     --------

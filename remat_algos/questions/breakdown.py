@@ -173,9 +173,9 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
     subject : Plan, Simulation or ComputationGraph
         For a graph, its run without rematerialization is broken down.
     by : {"layer", "operation"}
-        "layer" groups nodes as the papers do, by zoo-style names and by operations. The bytes of a gradient belong to
-        the layer of its value; the compute of a gradient belongs to the layer that is differentiated; a resident
-        belongs to the layer that reads it first.
+        "layer" groups nodes as the papers do, by operations and by words in their names, such as "attention". The bytes
+        of a gradient belong to the layer of its value; the compute of a gradient belongs to the layer that is
+        differentiated; a resident belongs to the layer that reads it first.
 
     Returns
     -------

@@ -100,7 +100,7 @@ class Comparison(Result):
 
     @property
     def bound(self) -> LowerBound | None:
-        """The lower bound that all plans share; None if their bounds differ, as with copies."""
+        """The lower bound that all plans share, or None if their bounds differ, as with copies."""
         bounds = {(plan.bound.amount, plan.bound.source): plan.bound for plan in self.plans if plan.bound is not None}
         return next(iter(bounds.values())) if len(bounds) == 1 else None
 

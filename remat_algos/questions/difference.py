@@ -40,7 +40,7 @@ class Difference(Result):
 
     @property
     def first_step(self) -> int | None:
-        """The first step at which the orders or the loads differ; None if the schedules are equal."""
+        """The first step at which the orders or the loads differ, or None if the schedules are equal."""
         steps = [step for step in (self._first_run, self._first_load) if step is not None]
         return min(steps, default=None)
 
@@ -192,7 +192,7 @@ def difference(plan: Plan, other: Plan) -> Difference:
 
 
 def _compared(amounts: Sequence[float], shown: Any) -> tuple[str, str, str]:
-    """Return both amounts and the change from the first to the second, as texts."""
+    """Return both amounts and the change from the first to the second, as strings."""
     change = amounts[1] - amounts[0]
     sign = "+" if change > 0 else "-" if change < 0 else ""
     return shown(amounts[0]), shown(amounts[1]), f"{sign}{shown(abs(change))}"

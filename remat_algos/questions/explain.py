@@ -192,7 +192,7 @@ class Decision:
 
     @property
     def flipped(self) -> FlippedDecision | None:
-        """The effect of the opposite decision; None if the decision is fixed or a value of the node is offloaded."""
+        """The effect of the opposite decision, or None if the decision is fixed or a value of the node is offloaded."""
         return None if self.fixed or self.is_offloaded else flip_decision(self.simulation, self.node)
 
     def bytes_at(self, step: int) -> int:
@@ -281,8 +281,8 @@ def _live_bytes(simulation: Simulation, step: int) -> Int64:
 class Explanation(Result):
     """The decisions of a plan, sorted by bytes (largest first), and the values that are live at its peak.
 
-    `left_out` is the number of further decisions about nonzero bytes. `report` is the report of the solver on its own
-    decisions; `no_report` is the reason if there is no report.
+    `left_out` is the number of decisions that are not shown, except those about values of 0 bytes. `report` is the
+    report of the solver on its own decisions; `no_report` is the reason if there is no report.
     """
 
     plan: Plan

@@ -34,7 +34,7 @@ Build = Callable[[int], ComputationGraph]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The largest value that fits the budget, and its plan; `tried` maps values to the reason why they fail, or ""."""
+    """The largest value that fits the budget, and its plan. `tried` maps each tried value to why it fails, or to ""."""
 
     solver: str
     value: int | None
@@ -46,7 +46,7 @@ class Fit:
 
     @property
     def too_much(self) -> int | None:
-        """The smallest tried value that does not fit; None if all tried values fit."""
+        """The smallest tried value that does not fit, or None if all tried values fit."""
         return min((value for value, reason in self.tried.items() if reason), default=None)
 
     @property
@@ -229,7 +229,7 @@ def _largest(
     stride: int,
     clock: Clock,
 ) -> Fit:
-    """Find the largest value that fits for one solver, from index `floor` (which fits, or -1) in doubling strides."""
+    """Find the largest value that fits for one solver. The stride doubles from index `floor`, which fits or is -1."""
     tried: dict[int, str] = {}
     best, low, high, place = None, -1, len(values), max(floor, 0)
     with until_stopped() as ending:
@@ -248,7 +248,7 @@ def _largest(
             known = max(low, floor)
             if high == len(values):
                 place, stride = min(low + stride, high - 1), 2 * stride
-            else:  # last of all, the floor
+            else:  # bisect, then test the floor
                 place = (known + high) // 2 if known + 1 < high else known
     return Fit(solver, values[low] if best is not None else None, best, tried, ending.stop)
 

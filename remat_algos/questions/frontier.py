@@ -94,7 +94,7 @@ class Frontier(Result):
         return undominated(plan for curve in self.curves.values() for plan in curve)
 
     def best(self, limit: int | str) -> Plan | None:
-        """Return the cheapest plan whose peak is within `limit`: bytes, "4GiB", "50%" or "least"; None if none fits."""
+        """Return the cheapest plan whose peak is within `limit` (bytes, "4GiB", "50%" or "least"), or None."""
         budget, plans = Budget(limit), self.plans
         if budget.least:
             return plans[0] if plans else None
@@ -148,7 +148,7 @@ def _point(solver: str, plan: Plan, best: bool) -> dict[str, Any]:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """Return the undominated plans, lowest peak first; of equal ones, that of no_remat or with the largest bound."""
+    """Return the undominated plans, lowest peak first. Among equal ones, prefer no_remat, then the largest bound."""
     preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound.amount if plan.bound else 0)))
     return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.time)))
 
@@ -172,9 +172,9 @@ def frontier(
     starts from the schedules of all other solvers. It searches for `points` budgets in descending and then in ascending
     order, and then for half as many further budgets where the curve bends; the number of threads does not change its
     result. Schedules are polished within their own peaks, and within `points` budgets that are evenly spaced up to the
-    peak without rematerialization. If the best plan for a budget is not proven optimal, and is more than 0.1 points of
-    overhead above its bound, the budget is solved again as by `solve`. The frontier contains no plan below the lowest
-    peak that the first runs found.
+    peak without rematerialization. If the best plan for a budget is not proven optimal, and is more than 0.1 percentage
+    points of overhead above its bound, the budget is solved again as by `solve`. The frontier contains no plan below
+    the lowest peak that the first runs found.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def frontier(
     points : int
         Number of budgets, 2 or more, for which solvers search and schedules are polished.
     effort : {"fast", "default", "best"}
-        As in `solve`; lower bounds are closure bounds. With "best", moment bounds are computed as well.
+        As in `solve`. Lower bounds are closure bounds (minimum cuts). "best" adds moment bounds (integer programs).
     time_limit : float, optional
         Seconds, shared by the solvers.
     seed : int
@@ -311,7 +311,7 @@ def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> Non
     base, graph, points = whole.limits.base, whole.limits.graph, whole.budgets
     solvers = [solver for solver in request.solvers if solver.optimal_in is None]
     if not any(solver.searches for solver in solvers):
-        return  # the others ignore limits
+        return  # other solvers ignore limits
     proven = [each.figures[0] for each in whole.candidates if each.scope == ANY_ORDER and each.bound == each.figures[1]]
     tried = [limit for limit in even_limits(floor, base, points) if limit < min(proven, default=base)]
     slack = 0 if graph.n_nodes <= SMALL else max(int(tuning.NEAR_SOLVED * graph.needed_compute), request.task.slack)

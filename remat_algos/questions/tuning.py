@@ -1,4 +1,4 @@
-"""Tuning constants of questions; the comment at each says what it trades."""
+"""Tuning constants of questions. The comment at each one describes its trade-off."""
 
 # Share of time and progress that the solvers get in a comparison; the rest is for bounds. Higher: better plans, weaker
 # bounds.

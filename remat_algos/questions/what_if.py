@@ -41,9 +41,9 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
-    """Return the longest range of steps without a read of a node that runs once; (-1, -1) if it is never read.
+    """Return the longest range of steps in which a node's values are not read, or (-1, -1) if they are never read.
 
-    Reads of outputs do not count, since outputs stay live to the end.
+    The node must run once. Reads of outputs do not count, since outputs stay live to the end.
     """
     graph = simulation.graph
     freed = [x for x in graph.values(node) if not graph.output[x]]

@@ -121,7 +121,7 @@ class SearchKernel:
         return bool(self.state.start(order[order >= 0], *limits, goal, within))
 
     def cool(self, hot: float, cold: float, part: float) -> None:
-        """Set the temperature for the share `part` of a geometric cooling from `hot` to `cold`, in mean node costs."""
+        """Set the temperature after the share `part` of geometric cooling from `hot` to `cold` times the mean cost."""
         # Round before multiplying by the mean, so that a search does not depend on the machine or the unit of cost.
         self.state.temperature = self.mean_compute * float(np.float32(hot * (cold / hot) ** part))
 
@@ -214,7 +214,7 @@ class Annealer:
         return self.key(annealed, limit)[:2] == (False, False) and annealed.figures[1] <= goal
 
     def begin_stage(self, work: int, part: float) -> None:
-        """Start a progress stage for `work`; it covers `part` of the progress that is left for these searches."""
+        """Begin a stage of `work` units in the progress report. It covers the share `part` of what is left."""
         part, self.done = self.part * part, 0
         self.part = (self.part - part) / (1 - part) if part < 1 else 0.0
         self.clock.stage(work, "moves", part=part)
@@ -232,9 +232,9 @@ class Annealer:
     ) -> Generator[Annealed, None, Annealed | None]:
         """Yield improving schedules within a limit in bytes; return the best, or None if constraints allow none.
 
-        The first round runs up to `count` searches, at least `MIN_FIRST`, which start at `starts` in turn. Later rounds
-        start at the best schedules of the previous round. Searches minimize the cost and stop at `goal`. With `lowest`,
-        they first minimize the peak until it is within the limit.
+        The first round runs `count` searches, or fewer for little `work`, but at least `MIN_FIRST`. They start at the
+        schedules in `starts`, in turn. Later rounds start at the best schedules of the previous round. Searches
+        minimize the cost and stop at `goal`. With `lowest`, they first minimize the peak until it is within the limit.
         """
         n_nodes, best, pool = self.kernel.nodes.size, None, list(starts)
         rounds: tuple[tuning.Round, ...] = tuning.ROUNDS if self.link is None else tuning.COPIES_ROUNDS
@@ -271,7 +271,7 @@ class Annealer:
     def each(
         self, points: Sequence[tuple[int, Sequence[Annealed]]], work: int
     ) -> Generator[Annealed, None, list[Annealed]]:
-        """Search within each limit from the starts of that limit; yield improvements, return the best per limit."""
+        """Search within each limit of `points` from its own starts. Yield improvements; return the best per limit."""
         goal, searches = self.graph.needed_compute, list[tuple[int, int, int, Annealed]]()
         bests = [min(starts, key=lambda start: self.key(start, limit)) for limit, starts in points]
         for i, (limit, starts) in enumerate(points):
@@ -309,7 +309,7 @@ class Annealer:
     ) -> tuple[Annealed | None, Stop]:
         """Run one search; return its best schedule, or None if constraints allow none, and how it stopped.
 
-        With `step`, minimize the peak: the limit is this share of the lowest peak, lowered each time it is met.
+        With `step`, minimize the peak: the limit is `step` times the lowest peak found by then.
         """
         result, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
         while True:

@@ -236,7 +236,7 @@ class Constraints:
         return traces
 
     def violation(self, simulation: Simulation) -> str | None:
-        """Describe the first violation of a constraint by a schedule; None if there is none.
+        """Describe the first violation of a constraint by a schedule, or None if there is none.
 
         Examples
         --------
@@ -344,7 +344,7 @@ def may_leave(graph: ComputationGraph, constraints: Constraints | None) -> Bool:
 
 
 def _modules(graph: ComputationGraph, members: Any, what: str) -> Int64 | None:
-    """Return the ascending ids of the nodes that match modules, names or patterns; None if `members` is None."""
+    """Return the ascending ids of the nodes that match modules, names or patterns, or None if `members` is None."""
     if members is None:
         return None
     ids, names = set[int](), graph.node_names()

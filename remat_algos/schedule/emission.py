@@ -36,7 +36,7 @@ def baseline_peak(graph: ComputationGraph) -> int:
 
 @checked_arguments
 def checkpoint_schedule(graph: ComputationGraph, kept: PerName) -> Schedule:
-    """Return a schedule that keeps some nodes and recomputes each other node at most once, when a gradient needs it.
+    """Return a schedule that keeps some nodes and recomputes the others at most once, when a gradient needs them.
 
     Parameters
     ----------
@@ -68,10 +68,10 @@ def checkpoint_schedule(graph: ComputationGraph, kept: PerName) -> Schedule:
 def mirror_schedule(graph: ComputationGraph, mirror_count: PerName) -> Schedule:
     """Return a schedule that recomputes each node up to `mirror_count` times.
 
-    First all needed forward nodes run once. Then gradients run in id order, each after the recomputations of missing
-    nodes that it needs. Recomputation k of a node reads recomputation min(k, c) of each node that it needs, where c is
-    the mirror count of that node and recomputation 0 is its first run. A gradient reads the last recomputation.
-    Recomputations that are never read do not run. Outputs stay live, so no recomputation serves only an output.
+    First all needed forward nodes run once. Then gradients run in id order. Before each gradient, the missing nodes
+    that it needs are recomputed. Recomputation k of a node reads recomputation min(k, c) of each node that it needs,
+    where c is the mirror count of that node and recomputation 0 is its first run. A gradient reads the last
+    recomputation. Recomputations that are never read do not run. Nodes are not recomputed for outputs, which stay live.
 
     Parameters
     ----------
@@ -139,9 +139,9 @@ def canonical_schedule(
 ) -> Schedule:
     """Return the canonical schedule of a chain of lower sets.
 
-    Blocks run forward in order. Then, from the last block to the first, the gradients of the block's nodes run, each
-    after the recomputations of missing nodes that it needs. Boundary nodes are never recomputed. Recomputed values are
-    freed after their block, except for co-inputs that gradients of earlier blocks may read.
+    Blocks run forward in order. Then, from the last block to the first, the gradients of the block's nodes run. Before
+    each gradient, the missing nodes that it needs are recomputed. Boundary nodes are never recomputed. Recomputed
+    values are freed after their block, except co-inputs, which gradients of earlier blocks may read.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def canonical_schedule(
         The last set contains the whole needed forward part.
     keep_last : bool
         If True, keep the values of the last block, since its gradients run next. If False, discard and recompute them,
-        as formula (1) assumes.
+        as formula (1) of kusumoto2019 assumes.
     lazy : bool
         If True, recompute a node just before a gradient needs it. If False, recompute all missing nodes of a block
         before its gradients, as the paper does. Neither is always better.
@@ -199,13 +199,14 @@ def canonical_trace(
 ) -> Int64:
     """Return the bytes live during each step of `canonical_schedule`, with or without liveness.
 
-    Without liveness, values are freed only where the canonical strategy frees them:
+    Without liveness, values are freed only at four points. d+(L) is the set of nodes that read from L, and the other
+    values that they read are the co-inputs of L.
 
-    - after the forward part of block i: values that are not kept;
-    - after the gradients of block i: forward values outside L_(i-1) and its co-inputs, gradients outside
-      d+(L_(i-1)) - L_(i-1), and gradients that are never read;
-    - after their last read: recomputed values that belong neither to the block nor to the co-inputs of L_i;
-    - after the step that adds to it: a running sum; at that step the old and the new sum are both live.
+    - After the forward part of block i, values that are not kept are freed.
+    - After the gradients of block i, these are freed: forward values outside L_(i-1) and its co-inputs, gradients
+      outside d+(L_(i-1)) - L_(i-1), and gradients that are never read.
+    - Recomputed values that belong neither to the block nor to the co-inputs of L_i are freed after their last read.
+    - A running sum is freed after the step that adds to it. At that step the old and the new sum are both live.
 
     Values that the schedule reads later, and outputs of the forward part, are not freed. A step includes its workspace.
 
@@ -290,8 +291,8 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
     block, _, successor_from, co_input_from = lower_sets.on(graph)
     owner = np.where(graph.forward, np.arange(graph.n_nodes), graph.owner)
     home = np.where(block < 0, n_blocks - 1, block)[owner]
-    # The smallest i for which a forward value is in L_i or a co-input of it, or a gradient is in d+(L_i). The backward
-    # part visits the blocks in descending order, so block i is the last that needs the value.
+    # For a forward value, the smallest i for which L_i or the co-inputs of L_i contain it; for a gradient, the smallest
+    # i for which d+(L_i) contains it. The backward part visits blocks in descending order, so block i needs it last.
     needed_by = np.where(graph.forward, np.minimum(home, co_input_from), successor_from[owner])
     missing = graph.forward & graph.needed & ~kept & (not lazy)
     phase = _phases(graph, order, home, missing, n_blocks)
@@ -330,7 +331,7 @@ def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n
 
 
 def _running_sums(graph: ComputationGraph, owner: Int64) -> Bool:
-    """Return bool[n_values]: True for partial gradient sums; the step that adds to one reads it last."""
+    """Return bool[n_values]: True for partial sums of gradients, the last arguments of the steps that add to them."""
     steps = np.flatnonzero(~graph.forward & (np.diff(graph.read_indptr) > 0))
     begin, end = graph.read_indptr[steps], graph.read_indptr[steps + 1]
     last_read = graph.read_indices[end - 1]

@@ -165,7 +165,7 @@ def orders_by_part(graph: ComputationGraph) -> list[Schedule]:
 
 
 def has_parts(graph: ComputationGraph) -> bool:
-    """Return True if a node joins two large parts that both read at most one common node; this takes quadratic time."""
+    """Return True if a node joins two large parts that read at most one common node. The check takes quadratic time."""
     indptr, indices = graph.predecessors
     smallest = max(SMALLEST_PART, PART_SHARE * int(graph.needed.sum()))
     reads, before = list[int](), list[int]()

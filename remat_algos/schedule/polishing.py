@@ -70,10 +70,10 @@ def reuse_values(
 ) -> Schedule:
     """Remove recomputations whose values can stay live until their next use within a peak of `limit` bytes.
 
-    The order is replayed. If a value is next read only after its node is recomputed, it stays live; if all values of
-    the recomputation are still live there, the recomputation is removed. If memory runs out, the node with the most
-    bytes times steps per unit of price is freed. Dead runs are then removed. The whole procedure is repeated until
-    nothing changes.
+    The order is replayed. If a value is next read only after its node is recomputed, the value stays live. If all
+    values of a node are still live when the node is recomputed, that recomputation is removed. If memory runs out, the
+    node with the largest ratio bytes * steps / price is freed. Dead runs are then removed. The whole procedure is
+    repeated until nothing changes.
 
     Parameters
     ----------
@@ -200,8 +200,8 @@ def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -
     """Improve a schedule by all passes: remove dead runs, keep values live until they are read, move runs later.
 
     For each key of `reuse_values`, `sink_runs` frees memory, `reuse_values` uses it, and both repeat. If any schedule
-    is within the limit, the one with the least compute wins, then the lowest peak; otherwise the lowest peak, then the
-    least compute. So a limit of 0 minimizes the peak.
+    is within the limit, the result has the minimum compute and, among equal ones, the lowest peak. Otherwise it has the
+    lowest peak and, among equal ones, the minimum compute. So a limit of 0 minimizes the peak.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -
     simulation : Simulation
         The simulation of a schedule of this graph.
     limit : int or None
-        Peak in bytes; None for the peak of the schedule itself.
+        Peak in bytes, or None for the peak of the schedule itself.
 
     Returns
     -------

@@ -305,7 +305,7 @@ class Simulation:
             stored_after.setdefault(before - 1, []).append(i)
         read_indptr, read_indices = graph.read_indptr.tolist(), graph.read_indices.tolist()
         pinned = graph.output[lives.value] & self.schedule.first_run[self.lifetimes.made_at]
-        serving: dict[int, int] = {}  # key: value; newest instance
+        serving: dict[int, int] = {}  # newest instance of each value
         for step, (node, frees) in enumerate(zip(self.schedule.order.tolist(), self._freed(~pinned), strict=True)):
             loads = range(made_by[step], made_by[step] + n_loads[step])
             serving.update((value[i], i) for i in loads)
@@ -429,7 +429,7 @@ def unchecked(graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes,
 
 
 def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> None:
-    """Raise TypeError unless it is a simulation, and GraphError unless its graph equals this one."""
+    """Raise TypeError unless the argument is a Simulation, and GraphError if its graph differs from `graph`."""
     check_kind(simulation, Simulation, "simulation")
     if graph is not None and simulation.graph is not graph and simulation.graph.hash != graph.hash:
         if simulation.graph.n_nodes == graph.n_nodes:

@@ -89,7 +89,7 @@ class Timeline:
 
     @property
     def step_begin(self) -> Int64:
-        """int64[m]: time at which each step allocates memory, after earlier runs and stores of memory freed by then."""
+        """int64[m]: time at which each step allocates memory, after earlier runs and copies of values freed by then."""
         simulation, lives = self.simulation, self.simulation.lifetimes
         begin, waits = np.append(0, self.end), np.zeros(lives.value.size, np.int64)
         if self.stores.size:
@@ -143,10 +143,10 @@ class Timeline:
     def with_late_stores(self, limit: int, trials: int = tuning.STORE_ORDERS) -> "Timeline":
         """Keep memory live while its store runs, within `limit` bytes, and delay stores if that saves time.
 
-        A value that is still on the device needs no load; memory that must be free before its store ends makes compute
-        wait. If compute waits for a store, stores that are queued right before it are moved behind it if their own
-        memory is freed later. This is the branching step of Carlier's algorithm for one machine with release and due
-        dates. `lingering` of the schedule is ignored.
+        If a value is still on the device, its load is dropped. If memory is needed before the store of its value ends,
+        compute waits. If compute waits for a store, stores that are queued right before it are moved behind it if their
+        own memory is freed later. This is the branching step of Carlier's algorithm for one machine with release and
+        due dates. `lingering` of the schedule is ignored.
         """
         graph, schedule = self.simulation.graph, self.simulation.schedule
 
@@ -192,9 +192,9 @@ def timeline(
     """Time a schedule on three in-order engines (compute, store, load), or without a link on the compute engine only.
 
     A store starts after its step in the schedule. A load starts when its step starts and its store has ended. A run
-    waits for the loads that it reads, and for stores of memory freed before it, unless the memory may linger within
-    `limit` bytes. The link runs at `share` of its rates (`link.share` for plans). Raise ScheduleError if the schedule
-    loads values and there is no link, and GraphError if there is a link and costs have no time unit.
+    waits until the values that it reads are loaded and those freed before it are stored, unless memory of the latter
+    may linger within `limit` bytes. The link runs at `share` of its rates (`link.share` for plans). Raise ScheduleError
+    if the schedule loads values and there is no link, and GraphError if there is a link and costs have no time unit.
     """
     graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
     link = None if link is None else get_link(link)
@@ -262,7 +262,7 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
 
     At the step with the most live bytes, evict the value with the largest product of bytes and steps until its next
     read, among `leaving` (bool[n_values], by default all except outputs). Lingering memory counts as free. `clock` may
-    raise to stop.
+    stop the search by an exception.
     """
     if simulation.schedule.lingering.size:
         simulation = simulate(simulation.graph, Schedule(simulation.schedule.order, simulation.schedule.loads))

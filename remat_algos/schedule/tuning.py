@@ -1,4 +1,4 @@
-"""Tuning constants of schedules; the comment at each describes its trade-off. Limits of `effort` are in effort.py."""
+"""Tuning constants of schedules, without those of effort.py. The comment at each one describes its trade-off."""
 
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ WARM = Round(1.0, 0.1, 0.005)
 FIRST_WORK, MIN_FIRST = 4_000, 4
 # Ratio of the numbers of searches in consecutive rounds. Higher: fewer schedules continue, with more work each.
 ROUND_RATIO = 4
-# Limits of searches for a lower peak, as shares of the lowest peak, in turn. Closer to 1: smaller, safer steps.
+# Limits of searches for a lower peak, as shares of the lowest peak, used in turn. Closer to 1: smaller, safer steps.
 PEAK_STEPS = (0.9, 0.8)
 # Work of a typical move. It converts a limit on moves to one on work. Higher: more work for the same limit.
 WORK_OF_MOVE = 30

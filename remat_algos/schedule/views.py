@@ -266,10 +266,11 @@ def stage_matrices(simulation: Simulation) -> StageMatrices:
 
 @checked_arguments
 def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
-    """Return the graph of the runs of a schedule, for drawing, export, and Chen's mirrored graph.
+    """Return the graph of the runs of a schedule, for drawing or export.
 
-    Executed in id order, the new graph has the cost and the memory trace of the schedule. The first run of `conv` keeps
-    its name, and run k is called `conv#k`. Gradients belong to the first run of their forward node.
+    Executed in id order, the new graph has the cost and the memory trace of the schedule. It is the mirrored graph of
+    chen2016 for a `mirror_schedule`. The first run of `conv` keeps its name, and run k is called `conv#k`. Gradients
+    belong to the first run of their forward node.
 
     Parameters
     ----------
@@ -388,7 +389,7 @@ def _row(names: list[str], kinds: list[str], steps: Any, begin: Any, end: Any) -
 
 
 def clock(played: Timeline) -> str:
-    """Describe the time axis; if costs have no time unit, name the cost that is drawn as a microsecond."""
+    """Describe the time axis. If costs have no time unit, say which cost is shown as one microsecond."""
     labels = played.simulation.graph.labels
     if labels.compute_unit in PER_SECOND:
         return "simulated time"

@@ -1,6 +1,6 @@
 """Processes that solve jobs, one for each thread or worker of an executor.
 
-If a job exhausts memory, runs forever or crashes the interpreter, only its own process ends, with any executor.
+With any executor, a job that exhausts memory, runs forever or crashes the interpreter ends only its own process.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Child:
             raise
 
     def begin(self) -> None:
-        """Wait until the process is ready; SweepError if an import fails, NotStarted if it was killed or is slow."""
+        """Wait until the process is ready. Raise SweepError if an import fails, NotStarted if it is killed or slow."""
         try:
             self._wait(tuning.START, None)
             self._received()
@@ -151,7 +151,7 @@ class Child:
         return message
 
     def _resident(self) -> int:
-        """Return the resident memory of the process in bytes; 0 if unknown."""
+        """Return the resident memory of the process in bytes, or 0 if unknown."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * _PAGE
         return 0

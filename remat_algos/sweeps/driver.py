@@ -156,7 +156,7 @@ def sweep(
 
 
 def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Store the graph of each job, and yield the name and the record of the job; SweepError if a job is invalid."""
+    """Store the graph of each job, and yield the job's name and record. Raise SweepError if a job is invalid."""
     known, by_object = store.sources(), dict[tuple[int, str], str]()
     before = dict(known)
     for each in placed:
@@ -181,7 +181,7 @@ def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple
 def _left(
     own: Sequence[tuple[PlacedJob, str, Mapping[str, Any]]], store: SweepFolder, *, retry_failed: bool
 ) -> list[str]:
-    """Return the names of the unsolved jobs without duplicates; SweepError if a job is invalid."""
+    """Return the names of the unsolved jobs without duplicates. Raise SweepError if a job is invalid."""
     left, stored = dict[str, None](), lru_cache(tuning.GRAPHS)(store.read_graph)
     for placed, name, record in own:
         if name in left or _is_done(store, name, retry_failed=retry_failed):
@@ -264,7 +264,7 @@ class _Drive:
         self.store, self.records = store, records
         self.progress, self.conditions = progress, conditions
         self.token, self.broken = os.urandom(6).hex(), 0
-        self.pause_until = self.stuck_since = 0.0  # while processes fail to start
+        self.pause_until = self.stuck_since = 0.0  # set when processes fail to start
         self.waiting = deque(left)
         self.already = len(records) - len(self.waiting)
         self.finished, self.failed = self.already, 0
@@ -343,7 +343,7 @@ class _Drive:
             self._keep(name, figures, plan)
 
     def _lose(self, name: str, reason: str) -> None:
-        """Submit a job again that was lost with its worker, up to `tuning.LOST` times."""
+        """Submit a job again if it was lost with its worker, up to `tuning.LOST` times."""
         self.tries[name] -= 1
         self.lost[name] += 1
         self.graphs.pop(self.records[name]["graph"], None)  # may be lost too
@@ -353,7 +353,7 @@ class _Drive:
             self._keep(name, {"outcome": FAILED, "reason": f"{reason} {tuning.LOST} times"}, "")
 
     def _wait_for_starts(self, reason: str) -> None:
-        """Pause before the next process starts; SweepError if none started for `START_PATIENCE` s and no job runs."""
+        """Pause before the next start of a process. Raise SweepError if none succeeds for long and no job runs."""
         now = time.monotonic()
         self.stuck_since = self.stuck_since or now
         self.pause_until = now + tuning.PAUSE
@@ -400,7 +400,7 @@ class _Drive:
 
 
 def _workers(executor: Executor) -> int:
-    """Return the number of workers of an executor, or 32 if unknown; SweepError if the scheduler of dask is gone."""
+    """Return an executor's number of workers, or 32 if unknown. Raise SweepError if the scheduler of dask is gone."""
     client: Any = getattr(executor, "_client", None)
     if hasattr(client, "nthreads"):
         try:
@@ -413,10 +413,10 @@ def _workers(executor: Executor) -> int:
 
 
 def sent_graph(executor: Executor, file: Path) -> Any:
-    """Return a graph in the form in which workers get it: the path of its file, or for dask a future of its bytes.
+    """Return a graph as it is sent to workers: the path of its file or, for dask, a future whose result is its bytes.
 
-    Workers of dask may have no access to the file. The future is that of a task, since dask repeats a task whose worker
-    is gone, while scattered data would be lost.
+    Workers of dask may have no access to the file. A task returns the bytes, since dask repeats a task whose worker is
+    gone, whereas scattered data would be lost.
     """
     client: Any = getattr(executor, "_client", None)
     return client.submit(bytes, file.read_bytes()) if hasattr(client, "submit") else str(file.resolve())

@@ -95,7 +95,7 @@ class SweepFolder:
         return name in self._whole
 
     def read_graph(self, name: str) -> ComputationGraph:
-        """Read a graph; SweepError if its npz is missing or damaged."""
+        """Read a graph. Raise SweepError if its npz is missing or damaged."""
         if not self.has_graph(name):
             raise SweepError(
                 "{file!p} is missing or damaged; run the sweep again, which writes it from its source",
@@ -129,7 +129,7 @@ class SweepFolder:
         write_whole(file, f"{json.dumps(figures)}\n{plan}\n".encode(), durable=True)
 
     def read(self, job: str) -> dict[str, Any] | None:
-        """Return the figures of a job from the first line of its result; None if they are missing or damaged."""
+        """Return the figures of a job from the first line of its result, or None if they are missing or damaged."""
         try:
             with open(self.result_file(job), "rb") as file:
                 return _figures(file.readline(), job)
@@ -137,7 +137,7 @@ class SweepFolder:
             return None
 
     def figures(self) -> Iterator[dict[str, Any] | None]:
-        """Yield the figures of each result; None for a file that is damaged or has the name of another job."""
+        """Yield the figures of each result, or None for a file that is damaged or has the name of another job."""
         for part, entry in self._files():
             job = entry.name.removesuffix(".json")
             if not entry.is_file():  # folder, pipe or broken link
@@ -168,7 +168,7 @@ class SweepFolder:
 
 
 def _make(folder: Path) -> None:
-    """Create a folder of a sweep; SweepError if there is a file with its name."""
+    """Create a folder of a sweep. Raise SweepError if there is a file with its name."""
     try:
         make_folder(folder)
     except (FileExistsError, NotADirectoryError) as error:
@@ -183,7 +183,7 @@ def _id(data: bytes) -> str:
 
 
 def _figures(line: bytes, job: str) -> dict[str, Any] | None:
-    """Return the figures in the line of a result; None if they are malformed or belong to another job."""
+    """Return the figures in the line of a result, or None if they are malformed or belong to another job."""
     try:
         figures = json_of(line)
         request, planned = figures["request"], figures["outcome"] == PLANNED
@@ -220,7 +220,7 @@ _open_files = set[IO[bytes]]()
 
 @contextlib.contextmanager
 def driving(folder: SweepFolder, part: tuple[int, int], jobs: str) -> Iterator[None]:
-    """Lock part i of n of the jobs for this driver; SweepError if another running driver may solve some of them.
+    """Lock part i of n of the jobs for this driver. Raise SweepError if another running driver may solve some of them.
 
     `jobs` is a hash of the list of jobs. Parts overlap if drivers have different lists, or different numbers of parts.
     The system releases the lock of a killed driver. If the file system supports no locks, every file counts as locked.
@@ -278,7 +278,7 @@ def _lock(file: IO[bytes], *, wait: bool = False) -> bool | None:
 
 
 def _check_other(file: Path, part: tuple[int, int], jobs: str) -> None:
-    """Remove the file of a driver that has ended; SweepError if a running driver may solve some of the same jobs."""
+    """Remove the file of a driver that has ended. Raise SweepError if a running driver may solve the same jobs."""
     try:
         with _opened(file, "r+b") as other:
             if _lock(other):

@@ -114,13 +114,13 @@ class SweepJob:
 
 @checked_arguments
 def list_jobs(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[SweepJob]:
-    """Return the jobs in a list of jobs and rows; a row with lists describes one job per combination.
+    """Convert jobs, and rows that describe jobs, to a list of jobs.
 
     Parameters
     ----------
     jobs : iterable of SweepJob or mapping
-        A row has "graph", and optionally "budget", "overhead", "device", "solver", "effort" and "seed"; all may
-        be lists. It may also have "gradients", "nodes", and any other argument of `solve`.
+        A row has "graph", and optionally "budget", "overhead", "device", "solver", "effort" and "seed". If these are
+        lists, it describes one job per combination. It may also have "gradients", "nodes", and other `solve` arguments.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def job_graph(job: SweepJob) -> ComputationGraph:
 
 
 def graph_source(job: SweepJob) -> str | None:
-    """Return a key for a job's graph, which includes the state of its files; None if the job contains the graph."""
+    """Return a key for a job's graph, which includes the state of its files, or None if the job contains the graph."""
     if not isinstance(job.graph, str):
         return None
     try:
@@ -208,7 +208,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
 
 
 def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
-    """Return the request of a job as JSON, of which the job's name is a hash; `graph` is the id of its graph."""
+    """Return the JSON record whose hash is the name of a job. `graph` is the id of the job's graph."""
     return {
         "graph": graph,
         "version": VERSION,
@@ -221,7 +221,7 @@ def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
 
 
 def _content(name: str, value: Any) -> Any:
-    """Return the value of an option; for a link its record, since the file may change."""
+    """Return the value of an option. A link is replaced by its record, since a file of the link may change."""
     return get_link(value).record() if name == "link" and value is not None else value
 
 
@@ -336,7 +336,6 @@ def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the nonempty cells of a row, by column."""
     if any(row.get(None) or ()):  # type: ignore[call-overload]
         raise SweepError("the row has more cells than the first line has names; quote cells that contain a comma")
     cells = {name: (cell or "").strip() for name, cell in row.items() if name is not None}
@@ -365,7 +364,7 @@ def _placed(row: Any, folder: Path) -> Any:
     for name in ("graph", "nodes", "link"):
         if name in placed:
             entry = placed[name]
-            only = name == "link"  # rates are accepted too
+            only = name == "link"  # a link may be rates
             several = entry if isinstance(entry, list) else [entry]
             paths = [_path(each, folder, only_if_there=only) for each in several]
             placed[name] = paths if isinstance(entry, list) else paths[0]

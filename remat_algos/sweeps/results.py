@@ -148,7 +148,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
             )
 
     def ratios(self) -> dict[str, list[float]]:
-        """For each solver, one ratio per problem that any solver planned: the solver's result divided by the best one.
+        """Return each solver's result divided by the best one, for each problem that at least one solver solved.
 
         Jobs that differ only in solver, seed and effort are the same problem; the best result of each solver counts.
         The result is the time for plans with a link, the peak if the lowest peak is requested, and the compute
@@ -191,14 +191,14 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
         return plan_of(record, store.read_graph(self.records[i]["graph_id"]))
 
     def csv(self) -> str:
-        """Return the table as CSV; texts that a spreadsheet would read as formulas start with `'`."""
+        """Return the table as CSV. Strings that a spreadsheet would read as formulas are prefixed with `'`."""
         return table_text(RECORD_KEYS, ([row[name] for name in RECORD_KEYS] for row in self.records))
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table as `.csv`, or as `.parquet` if pyarrow or pandas is installed.
 
-        SweepError if the extension is different, or its library is missing.
+        Raise SweepError if the extension is different, or its library is missing.
         """
         file = Path(path)
         if file.suffix == ".csv":

@@ -1,4 +1,4 @@
-"""Tuning constants of sweeps; the comment at each says what it trades."""
+"""Tuning constants of sweeps. The comment at each one describes its trade-off."""
 
 # Seconds between two checks of a process. LOOK_AGAIN: checks of its memory. SIGN: checks that it is alive. Higher: less
 # overhead, later reactions.

@@ -1,4 +1,4 @@
-"""The process that solves jobs for `children`. A message is its length in eight bytes, then JSON, never a pickle."""
+"""The process that solves jobs for `children`. A message is JSON after eight bytes with its length, never a pickle."""
 
 from __future__ import annotations
 
