@@ -18,8 +18,8 @@ A value is pinned if it stays live to the end of the schedule. For the current p
 | passing | a transient: outside L', recomputed for a node of the block | live only for that node |
 | gradient | in the backward part | live, since gradients are not recomputed |
 
-`enter` sets the states outside, unsure and charged for a new L. `gather` sets missing and kept for a new L'. `append`
-changes missing to again, and outside to passing. `leave` undoes the changes of `gather` and `append`.
+`enter` sets the states `outside`, `unsure` and `charged` for a new L. `gather` sets `missing` and `kept` for a new L'.
+`append` changes `missing` to `again`, and `outside` to `passing`. `leave` undoes the changes of `gather` and `append`.
 """
 
 import numpy as np
@@ -72,7 +72,8 @@ cdef enum NodeState:
     unsure = 1
     # In the block, not kept.
     missing = 2
-    # In L and kept; the block that contains it counts its bytes. Values of nodes in this state or a later one are live.
+    # In L and kept; its bytes are counted in the block that contains it. In this and all following states, the values
+    # of the node are live.
     charged = 3
     kept = 4                              # in the block, kept
     again = 5                             # in the block, recomputed
@@ -86,7 +87,7 @@ cdef enum Need:
     unknown = -2
 
 cdef enum:
-    # Larger than every pair number: marks values of gradients that stay live to the end of the block.
+    # Mark of values of gradients that stay live to the end of the block; it is larger than every pair number.
     for_good = 0x7FFFFFFF
 
 
@@ -98,15 +99,15 @@ cdef class BlockGraph:
     all gradients without an owner in the forward part. `x_indptr` with `x_indices` or `x_values` are CSR rows.
 
     owner : int32[n] the forward node of each gradient, -1 in the forward part
-    row : int32[n], row_indptr : int64[<= n + 1], row_values : unpinned forward values that each node reads:
-        node v has row row[v], and equal rows are stored once
+    row : int32[n], row_indptr : int64[<= n + 1], row_values : unpinned forward values that each node reads; node v has
+        row row[v], because equal rows are stored only once
     upstream_indptr : int64[n + 1], upstream_values : unpinned values computed by gradients that each node reads
     owned_indptr : int64[m + 1], owned_indices : gradients of each node, in order
     reader_indptr : int64[n_values + 1], reader_indices : forward nodes that read each value
-    claim_indptr : int64[n + 1], claim_indices : for each node v, those of v and its predecessors that own a gradient
-        that reads v
-    external_indptr : int64[n + 1], external_indices : for each gradient, the owners of the gradients that it reads and
-        that a later block may run
+    claim_indptr : int64[n + 1], claim_indices : for each node v, the owners of gradients that read v, if the owner is v
+        itself or a predecessor of v
+    external_indptr : int64[n + 1], external_indices : for each gradient g, the owners of those gradients that g
+        reads and that a later block may run
     runs, fixed, never : uint8[m] flags of the nodes that run, that are always kept, and that are never kept
     awaited : int64[m] for each node, the bytes of its values that its own gradients read
     gradient_reads : uint8[n_values] flags of the values that gradients read
@@ -186,9 +187,9 @@ cdef class _BlockOrder:
     states must be reset.
     """
     cdef BlockGraph graph
-    # Maximum peak and maximum recomputed compute of a block, for the current L.
+    # Bounds for the current L on the peak and the recomputed compute of a block.
     cdef int64_t max_peak, max_recompute
-    # Bit sets: L, L', and their borders.
+    # Bit sets: L (`inside`), L' (`upto`), and borders of both.
     cdef const uint64_t *inside
     cdef const uint64_t *upto
     cdef const uint64_t *edge_upto        # boundary(L')
@@ -219,7 +220,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint gather(self, Py_ssize_t w, bint keep_all) except -1 nogil:
-        """Collect the nodes and gradients of the block, set states; return False if a boundary node is never kept."""
+        """Collect the nodes and gradients of the block; return False if a node of boundary(L') must not be kept."""
         cdef Py_ssize_t i, v
         cdef int64_t j
         cdef uint64_t word
@@ -261,7 +262,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint claimed_outside(self, int u) noexcept nogil:
-        """Return True if u or a predecessor of u outside L' owns a gradient that reads u; its block leaves u live."""
+        """Return True if a gradient of a later block, which leaves u live, reads u: its owner is outside L'."""
         cdef int64_t j
         for j in range(self.graph.claim_indptr[u], self.graph.claim_indptr[u + 1]):
             if not has_bit(self.upto, self.graph.claim_indices[j]):
@@ -279,21 +280,22 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef int need(self, int v, int u) noexcept nogil:
-        """Return the node to run before v reads u: u, `at_hand` if u is live, or `unknown`."""
+        """Return what must run before v reads u: u itself, nothing if u is live (`at_hand`), or `unknown`."""
         if self.state[u] == missing:
             return u
         if self.state[u] == unsure:
             return unknown
         if self.graph.fixed[u] or has_bit(self.beside_upto, u) and (not self.graph.lazy or self.claimed_outside(u)):
             return at_hand
-        # An earlier block recomputed v for its gradients; it recomputed u as well, and left u live.
+        # A gradient owned by u reads v. So the block of u, whose backward part ran earlier, recomputed v from u and
+        # left u live.
         if self.state[v] != gradient and self.claims(u, v):
             return at_hand
         return u if has_bit(self.after_upto, u) else unknown
 
     @cython.final
     cdef bint run(self, int v) except -1 nogil:
-        """Append v to the sequence after the nodes to recompute before it; return False if these are unknown."""
+        """Append the nodes to recompute before v, then v, to the sequence; return False if these are unknown."""
         cdef int u = at_hand
         cdef int64_t j = self.graph.row_indptr[self.graph.row[v]]
         while True:
@@ -322,12 +324,13 @@ cdef class _BlockOrder:
         self.sequence[self.steps] = v
         self.steps += 1
         self.spent += self.graph.compute[v] if self.state[v] != gradient else 0
-        # The inputs of a transient may be live only for it, so its row does not count as live for other nodes.
+        # Mark the row of v: all its values are now live. A transient is excluded, because some of its inputs may be
+        # live for it alone.
         if self.state[v] != outside:
             self.answered[self.graph.row[v]] = self.pair
         if self.state[v] == missing:
             self.state[v] = again
-            # All nodes recomputed before the first gradient are live when it runs.
+            # Values that are recomputed before the first gradient are live when that gradient runs.
             self.first_need += 0 if self.begun else self.graph.awaited[v]
         elif self.state[v] == outside:
             self.state[v] = passing
@@ -336,7 +339,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint too_early(self, int b) noexcept nogil:
-        """Return True if b reads a gradient owned by a node of L, which belongs to a block that runs later."""
+        """Return True if b reads a gradient owned by a node of L: it runs later, because its block runs later."""
         cdef int64_t j
         for j in range(self.graph.external_indptr[b], self.graph.external_indptr[b + 1]):
             if self.state[self.graph.external_indices[j]] in (charged, unsure):
@@ -345,7 +348,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint within_bounds(self) noexcept nogil:
-        """Return True if the sequence as built up to now is within both bounds."""
+        """Return True if the unfinished sequence is within the bounds on peak and recomputed compute."""
         return self.first_need <= self.max_peak and self.spent <= self.max_recompute
 
     @cython.final
@@ -371,7 +374,7 @@ cdef class _BlockOrder:
                     self.first_gradient = b
                 if any_external and self.too_early(b):
                     sound = False
-                # All forward values that b reads are live.
+                # All forward values that b reads are already live.
                 elif self.answered[self.graph.row[b]] == self.pair:
                     self.sequence[self.steps] = b
                     self.steps += 1
@@ -388,11 +391,11 @@ cdef class PairFigures(_BlockOrder):
     Each call of `figures` resets all state, so it is also valid after a MemoryError.
     """
     cdef int[::1] seen, marked, extender, shown, counted, read, first_read
-    # For the current L: rows of sets L' whose block exceeds a bound, as does the block of every superset of L'.
+    # For the current L: rows of the sets L' for which the blocks of L' and of all its supersets exceed a bound.
     cdef vector[Py_ssize_t] hopeless
-    # Flags of the values outside L that gradients owned by L read, directly or by recomputing a node.
+    # Flags of the values outside L that gradients owned by nodes of L read directly, or need to recompute a node.
     cdef unsigned char[::1] later
-    # For each transient: bytes of the inputs that are live only for it, and bytes of its values.
+    # For each transient: bytes of the inputs that are live for it alone (`extends`), bytes of its values (`keeps`).
     cdef int64_t[::1] extends, keeps
     cdef vector[int] later_values, todo
     cdef const uint64_t *first_row
@@ -431,8 +434,9 @@ cdef class PairFigures(_BlockOrder):
         indptr : int64[k + 1], target : int32[p] CSR rows of pairs; targets follow their sources;
         keep_all : uint8[k] True if all nodes of a block that ends with this set are kept;
         max_peak, max_recompute : maximum peak and recomputed compute of a chain;
-        cached_before, recompute_before : int64[k] minimum figures of the chains up to each set, -1 if no chain reaches
-        it. The call updates them. If their length is 0, the two maxima apply to each block alone.
+        cached_before, recompute_before : int64[k] minimum cached bytes and minimum recomputed compute of the chains
+        that end at each set, -1 if there is no such chain. The call updates them. If their length is 0, the two maxima
+        apply to each block alone.
         Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 if the pair is unusable or exceeds a
         maximum. Cached bytes are those of the block that stay live while later blocks run.
         Cost: for each pair about the reads of its block and of the gradients that the block owns, and O(k w) words
@@ -522,7 +526,7 @@ cdef class PairFigures(_BlockOrder):
                 self.later[x] = False
 
     cdef int look_ahead(self, Py_ssize_t source, Py_ssize_t w) except -1 nogil:
-        """Mark the values outside L that gradients owned by L read, directly or by recomputing a node."""
+        """Mark the values outside L that gradients owned by nodes of L read directly, or need to recompute a node."""
         cdef Py_ssize_t v
         cdef int64_t j
         cdef size_t i
@@ -568,9 +572,9 @@ cdef class PairFigures(_BlockOrder):
         self.later_total += self.graph.memory[x]
 
     cdef bint goes_on(self, int u) noexcept nogil:
-        """Return True if the values of u that gradients owned by L need later are live at the end of the block."""
+        """Return True if values of u that gradients owned by nodes of L read stay live to the end of the block."""
         if not self.graph.lazy and self.state[u] != gradient and not self.graph.fixed[u]:
-            # d-(d+(L)) decides this by definition, for kept and for recomputed nodes.
+            # By definition these are the values of d-(d+(L)), for kept nodes and for recomputed ones.
             return self.state[u] != missing and has_bit(self.beside, u)
         return self.state[u] != missing and (self.state[u] != again or has_bit(self.beside, u))
 
@@ -584,7 +588,7 @@ cdef class PairFigures(_BlockOrder):
         return live
 
     cdef int64_t release(self, int x) noexcept nogil:
-        """Stop counting x as live only for a transient, since another node needs it; return the change in bytes."""
+        """Count x as live for any node, no longer for one transient alone; return the change of live bytes."""
         cdef int w = self.extender[x]
         cdef int64_t before
         if w < 0:
@@ -595,7 +599,7 @@ cdef class PairFigures(_BlockOrder):
         return self.graph.memory[x] + max(self.extends[w], self.keeps[w]) - before
 
     cdef int64_t add_reads(self, int v) noexcept nogil:
-        """Count the forward values that v reads last; return the change of live bytes."""
+        """Count the forward values for which v is the last reader; return the change of live bytes."""
         cdef int64_t needs = 0, j
         cdef int x, u
         if self.state[v] != passing:
@@ -614,10 +618,11 @@ cdef class PairFigures(_BlockOrder):
         return needs
 
     cdef int64_t backward_peak(self, int64_t live) noexcept nogil:
-        """Return the peak of the backward part, computed from last to first; `live` bytes are live at its end.
+        """Return the peak of the backward part; `live` bytes are live at its end.
 
-        The chain may also keep a transient, which then does not run. So the maximum of two cases counts before its run:
-        its values are live, or the inputs that only it needs are live.
+        Steps are visited from last to first. The pair does not determine whether the chain keeps a transient. If it
+        does, the transient does not run, and its values are live before this step. If it does not, the inputs that only
+        it needs are live. The larger of the two is counted.
         """
         cdef int64_t peak = 0, scratch, produced, j
         cdef int x, v
@@ -649,11 +654,11 @@ cdef class PairFigures(_BlockOrder):
         return peak
 
     cdef int64_t recomputed_bytes(self, int v, int64_t* scratch) noexcept nogil:
-        """Return the bytes of v's values that stay live after its run; add the other bytes to `scratch`."""
+        """Return the bytes of the values of v that stay live after its run; add the other bytes to `scratch`."""
         cdef int64_t produced = 0
         cdef int x
         for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
-            # A second instance of an output is not needed.
+            # The first instance of an output stays live, so its second instance is freed at once.
             if self.graph.output[x]:
                 scratch[0] += self.graph.memory[x]
             elif self.later[x] and self.goes_on(v):
@@ -673,7 +678,7 @@ cdef class PairFigures(_BlockOrder):
         return change
 
     cdef int64_t stand_in(self, int v, int64_t produced) noexcept nogil:
-        """Return the change of live bytes before a transient runs: its values, or the inputs that only it needs."""
+        """Return the change of live bytes before a transient runs; `backward_peak` explains the two cases."""
         cdef int64_t needs = 0, j
         for j in range(self.graph.row_indptr[self.graph.row[v]], self.graph.row_indptr[self.graph.row[v] + 1]):
             if self.seen[self.graph.row_values[j]] == self.pair and self.extender[self.graph.row_values[j]] == v:
@@ -704,7 +709,7 @@ cdef class PairFigures(_BlockOrder):
         return False
 
     cdef int64_t forward_peak(self, int64_t live) noexcept nogil:
-        """Return the peak of the forward part, computed from last to first; `live` bytes are live at its end."""
+        """Visit the forward part from last to first and return its peak; `live` bytes are live at its end."""
         cdef int64_t peak = 0, scratch, produced, j
         cdef int v, x
         cdef Py_ssize_t i
@@ -731,10 +736,11 @@ cdef class PairFigures(_BlockOrder):
         `complete` : True if the sequence of the block L -> L' is complete.
 
         A larger block keeps no node of L' that this block does not keep. So it also recomputes every node that this
-        block recomputes, before the same gradient or an earlier one. The values of such a node are live until the last
-        gradient of this block, or owned by L, that reads them. Any other value outside L is live from the first to the
-        last gradient of this block that reads it. The values of gradients that this block reads are live from their
-        computation on. Only these bytes are counted: in a larger block all other bytes may be free or not needed.
+        block recomputes, before the same gradient or an earlier one. The values of such a node are live until their
+        last reader among the gradients of this block and those owned by nodes of L. Any other value outside L is live
+        from the first to the last gradient of this block that reads it. The values of gradients that this block reads
+        are live from their computation on. Only these bytes are counted: in a larger block all other values may be
+        freed, or not needed at all.
         """
         cdef int64_t live = 0, produced, j
         cdef int v, x
@@ -784,7 +790,7 @@ cdef class PairFigures(_BlockOrder):
         return not has_bit(self.inside, owner) and (v < self.first_gradient or has_bit(self.upto, owner))
 
     cdef int64_t count(self, int x) noexcept nogil:
-        """Return the bytes of x at the first call for this pair, and 0 afterwards."""
+        """Return the bytes of x when it is counted for the first time for this pair, and 0 afterwards."""
         if self.counted[x] == self.pair:
             return 0
         self.counted[x] = self.pair

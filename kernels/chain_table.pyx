@@ -1,16 +1,17 @@
 # distutils: language = c++
 """Dynamic program over chains of stages (beaumont2019, theorem 1) in a dense three-dimensional table.
 
-T[a][b][m] is the minimum forward compute that running stages a..b forward and backward takes with m free slots of
-memory. The input of stage a is live before and not counted:
+T[a][b][m] is the minimum forward compute that is needed to run stages a..b forward and backward with m free slots of
+memory. The input of stage a is already live, and not counted. The values of a stage that later stages read are its
+link. A sweep over stages a..j - 1 runs them forward and keeps only the link of the last one:
 
-    T[a][a][m] = leaf[a]                                                          if m slots suffice for both
+    T[a][a][m] = leaf[a]                                                          if m slots are enough
     T[a][b][m] = min(every[a] + T[a + 1][b][m - keep[a]],                         keep what the backward part of a reads
                      min over a < j <= b of
-                         sweep[a] + .. + sweep[j - 1] + T[j][b][m - link[j - 1]] + T[a][j - 1][m])       keep the link
+                         sweep[a] + .. + sweep[j - 1] + T[j][b][m - link[j - 1]] + T[a][j - 1][m])       keep one link
 
 Rows [a][b], b >= a, are stored consecutively, with m contiguous. An entry is a float32, infinite if nothing fits. The
-choices are not stored but recomputed along the path of a solution.
+choices are not stored; they are recomputed when a solution is read from the table.
 
 If b is the last stage, stages a..b run for the first time. Otherwise they are recomputed, and the values that are
 computed only once, `fixed` bytes for each stage, are already live.
@@ -37,7 +38,7 @@ cdef enum:
 SWEEP, EVERY, LEAF, BACKWARD = sweep, every, leaf, backward
 
 cdef struct StageRange:
-    # First and last stage. If last is -1, only the backward nodes of stage `first` remain.
+    # First and last stage. If last is -1, only the backward nodes of stage `first` remain to be run.
     int64_t first, last
     int64_t slots
 
@@ -48,7 +49,7 @@ def rows_of_table(n):
 
 
 def row_offset(int64_t n, int64_t a, int64_t b, int64_t width):
-    """Offset of row [a][b] in the table."""
+    """Return the offset of row [a][b] in the table."""
     return _offset(n, a, b, width)
 
 
@@ -84,14 +85,15 @@ def fill_rows(table, width, costs, memory, unit, up, begin, end):
         first = max(begin, last - TILE)
         stages, steps = np.arange(first, last)[:, None], np.arange(1, n + 1)
         one = steps == stages + 1
-        # peaks, late: maximum bytes of the sweep from a to j - 1; `late` is for stages that run for the first time.
-        # shifts: slots of the link that the sweep keeps.
+        # peaks, late: maximum bytes of the sweep over stages a..j - 1; `late` is for stages that run for the first
+        # time. shifts: slots of the link that this sweep keeps.
         peaks = np.where(one, memory[first_run, first:last, None], memory[following, steps - 1])
         before = sums[steps - 1] - sums[stages] + memory[gradients, -1]
         late = before + np.where(one, memory[first_once, first:last, None], memory[following_once, steps - 1])
         peaks, late = (np.maximum.accumulate(np.where(steps > stages, each, 0), axis=1) for each in (peaks, late))
         shifts = in_slots(memory[link, steps - 1] + sums[steps] - sums[stages], unit, up)
-        # beside: bytes of other values that are live during the sweep. low: slots for keeping everything.
+        # beside: bytes of other values that are live during the sweep. low: minimum number of slots for keeping what
+        # the backward part of stage a reads.
         beside = memory[gradients] + sums[steps] - sums[stages]
         alone = np.where(one, memory[own, first:last, None], memory[everything, first:last, None]) + beside
         alone[:, -1] = np.where(one[:, -1], memory[own, -1], memory[everything_once, first:last]) + memory[gradients, -1]
@@ -151,7 +153,7 @@ cdef class _ChainRows:
                 for a in range(first, last):
                     for i in range(self.offset(a, max(a, b)), self.offset(a, max(a, b_last))):
                         self.table[i] = INFINITY
-                # First the splits that read rows of other tiles only: each row is read once for the whole tile.
+                # Begin with the splits that read only rows of other tiles: each row is read once for the whole tile.
                 self.split(peaks, late, shifts, beside, first, first, last, b, b_last, last, b + 1)
                 self.finish(peaks, late, shifts, beside, low, keeps, first, last, b, b_last)
 
@@ -182,7 +184,7 @@ cdef class _ChainRows:
         const int64_t[:, ::1] beside, const int64_t[:, ::1] low, const int64_t[::1] keeps, int64_t first, int64_t last,
         int64_t b_begin, int64_t b_end,
     ) noexcept nogil:
-        """Finish the rows of a tile: leaves, keeping everything, and splits with a row in the tile."""
+        """Finish the rows of a tile: single stages, kept stages, and splits that read a row of this tile."""
         cdef int64_t a, b, j, m, shift
         cdef float cost, total
         cdef float* row

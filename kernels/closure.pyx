@@ -19,7 +19,8 @@ from remat_algos.kernels.types cimport ENDLESS, Flags, Int32s, Int64s, int64_t
 cdef enum:
     UNMARKED, FORCED, READ_LATER, READ_AGAIN
     ANCESTOR = 1, DESCENDANT = 2
-    MAX_CUTS = 60                         # per moment; few are usual
+    # Maximum number of cuts per moment; usually a few are enough.
+    MAX_CUTS = 60
 
 
 # ---------------------------------------------------------------- integers of 128 bits
@@ -120,8 +121,8 @@ def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t 
 def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_t bound, int64_t work):
     """Return the best lower bound above `bound` that two nodes with paths to a third node prove; see `two_path_bound`.
 
-    live : int64[n] bytes that are live whenever a node runs; nodes : int32[*] candidates by descending bytes, of which
-    pairs are tried from the first on; work : number of reads after which the search stops
+    live : int64[n] bytes that are live whenever a node runs; nodes : int32[*] candidates in order of decreasing
+    bytes, whose pairs are tried in this order; work : number of reads after which the search stops
     Returns (bytes, first node, second node); the nodes are -1 if no pair proves more than `bound`.
     Cost: O(n + k) time for each pair, O(n + n_values) memory.
     """
@@ -265,8 +266,8 @@ cdef class _PricedNetwork:
     """A flow network in which the capacity of an arc is fixed, or is its bytes times the price per byte.
 
     Vertex 0 is the source, vertex 1 the sink. cut_cost is the sum of the fixed capacities in the last minimum cut, and
-    cut_bytes the sum of the bytes of its other arcs. `most` is the maximum capacity of an arc with bytes. `work` is in
-    units of about a nanosecond.
+    cut_bytes the sum of the bytes of the other arcs in that cut. `most` is the maximum capacity of an arc with bytes.
+    `work` is in units of about a nanosecond.
     """
     cdef FlowNetwork flow
     cdef int n_vertices
@@ -381,7 +382,7 @@ cdef class ClosureSearch:
     cdef _PricedNetwork network
     cdef _Walk walk
     cdef vector[unsigned char] state       # indexed by value
-    # Vertex of each node, 0 for none; and the nodes that have a vertex.
+    # vertex: for each node, its vertex, 0 for none. vertices: the nodes that have a vertex.
     cdef vector[int] vertex, vertices
     # For each entry of `vertices`: the second vertex of a free node, 0 for other nodes.
     cdef vector[int] not_before
@@ -393,10 +394,10 @@ cdef class ClosureSearch:
     # Capacity in bytes of the arc from the source to each entry of `vertices`.
     cdef vector[int64_t] later
     cdef int64_t forced
-    # Bytes of the cut that recomputes nothing; cost and bytes of the cut that recomputes everything possible. All three
-    # assume that there are no free nodes.
+    # passing: bytes of the cut that recomputes nothing. all_cost, single_bytes: cost and bytes of the cut that
+    # recomputes all nodes that may be recomputed. All three are valid only if there are no free nodes.
     cdef int64_t passing, all_cost, single_bytes
-    cdef int64_t looked                    # work without the cuts
+    cdef int64_t looked                    # work outside cuts
 
     def __init__(self, GraphArrays graph not None, Flags single not None, Int64s cost not None, *, int bits,
                  int64_t step, int64_t most):
@@ -434,9 +435,9 @@ cdef class ClosureSearch:
         """Improve the bound with the first runs of nodes[begin:] as moments; return the position to continue from.
 
         nodes : int32[*] needed nodes; work : limit in units of about a nanosecond. Afterwards `overhead` is a lower
-        bound on the overhead. The moment `node` proves it with the price `price` / 2**shift. `too_large` is -1, or a
-        node during whose first run at least `excessive` bytes are live, which proves that no schedule is within the
-        limit.
+        bound on the overhead. It is proved at the first run of `node`, with the price `price` / 2**shift. `too_large`
+        is -1, or a node during whose first run at least `excessive` bytes are live, which proves that no schedule is
+        within the limit.
         """
         cdef Py_ssize_t i
         for i in range(begin, nodes.shape[0]):
@@ -454,7 +455,7 @@ cdef class ClosureSearch:
         return self.looked + self.network.work
 
     def start(self, int v, int64_t price, int shift):
-        """Evaluate one moment at one price from 0 to 2**62; set `overhead` and `too_large` as `visit` does."""
+        """Evaluate one moment at one price (0 to 2**62); set `overhead` and `too_large` as `visit` does."""
         self.check(v)
         with nogil:
             self.build(v)
@@ -552,13 +553,13 @@ cdef class ClosureSearch:
             self.forced += self.graph.memory[x]
 
     cdef inline bint is_free(self, int u) noexcept nogil:
-        """Return True if a needed node is neither an ancestor nor a descendant of the moment's node."""
+        """Return True if a needed node is neither an ancestor nor a descendant of the node of the moment."""
         return self.walk.mark[u] == UNMARKED
 
     cdef int read_later(self, int x) except -1 nogil:
-        """Record a read of x by a descendant: x is live, or its node runs after the moment.
+        """Record a read of x by a descendant: x is live at the moment, or its node runs after the moment.
 
-        Outputs of free nodes are skipped, since they have arcs of their own.
+        Outputs of free nodes are skipped, because `connect` adds arcs for them.
         """
         cdef int u = self.graph.producer[x]
         if self.state[x] != UNMARKED or self.walk.mark[u] & DESCENDANT:
@@ -660,12 +661,13 @@ cdef class ClosureSearch:
     cdef int improve(self, int v) except -1 nogil:
         """Maximize the dual of a moment over the price, or stop as soon as it cannot improve the bound.
 
-        Each cut bounds the dual by a line in the price. The maximum is where two such lines intersect: a rising one,
-        of a cut with more live bytes than the limit, and a falling one, of a cut with fewer.
+        Each cut bounds the dual by a line in the price. The maximum is at the intersection of two such lines: one that
+        rises, from a cut with more live bytes than the limit, and one that falls, from a cut with fewer.
         """
         cdef int64_t over, cost, other_cost, bytes, other_bytes
         cdef int shift, i
-        # False while the price is the best one of an earlier moment, True once it is an intersection of two lines.
+        # False for the first price, the best one of an earlier moment. True once the price is an intersection of two
+        # lines.
         cdef bint met = self.price == 0
         self.build(v)
         if self.forced > self.limit:

@@ -33,8 +33,8 @@ def bags_to_tree(Int32s order, Int64s bag_indptr, Int32s bag_indices):
     """Return the tree of the bags of an elimination order: (bag_indices int32[total], sorted; parent int32[b]).
 
     order : int32[b]; bag i contains order[i] and its remaining neighbours, the last bag all vertices missing in the
-    order. Without order[i], the vertex of bag i that is eliminated first determines the parent: the bag of this vertex.
-    All roots except the first become children of the first root.
+    order. The parent of bag i is the bag of the vertex that is eliminated first among the other vertices of bag i. All
+    roots except the first become children of the first root.
     Cost: O(n + total log(largest bag)) time, O(n + total) memory.
     """
     cdef Py_ssize_t b = order.shape[0], i
@@ -237,7 +237,7 @@ def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memo
     cdef int s = 0, x, v
     cdef _Forest forest = _Forest(parent)
     cdef vector[int64_t] bags_start
-    # Stack of parts to separate: a bag of the part, and the separator above the part.
+    # Stack of parts to separate: a bag of each part, and the separator above it.
     cdef vector[int] bags_of, begins, aboves
     end, tree, owner = np.empty(b, np.int32), np.full(b, -1, np.int32), np.full(n, -1, np.int32)
     n_bags, bag, unowned = np.empty(b, np.int32), np.empty(b, np.int32), np.zeros(b, np.int64)
@@ -368,7 +368,7 @@ def place_early(Int64s indptr, Int32s indices, Int32s order):
 
 
 def layout_spans(Int64s indptr, Int32s indices, Int32s layout):
-    """Return the first and last bag with each vertex in a layout: its own position and that of its last neighbour.
+    """Return the first and last bag of each vertex in a layout: its own position and that of its last neighbour.
 
     indptr : int64[n + 1], indices : int32[2 m], layout : int32[n]
     Returns (first int64[n], last int64[n]), by vertex.
@@ -557,8 +557,8 @@ cdef class _Forest:
     cdef vector[char] removed
     # Bags of the part visited last, in breadth-first order.
     cdef vector[int] walk
-    # For each bag x of this part, relative to the first bag of the walk: its parent, the size of its subtree, and the
-    # size of the largest piece that removing x leaves.
+    # For each bag x of this part, if the first bag of the walk is the root: its parent (`above`), the size of its
+    # subtree, and the size of the largest piece that removing x leaves.
     cdef vector[int] above, size, largest
 
     def __cinit__(self, Int32s parent):
@@ -655,7 +655,7 @@ cdef class _Boundary:
             self.rest.push_back(indptr[v + 1] - indptr[v])
 
     cdef int64_t change(self, int v) noexcept nogil:
-        """Return by how much placing v enlarges the boundary; this number never increases before v is placed."""
+        """Return by how much placing v enlarges the boundary. While v is unplaced, this number never increases."""
         return (self.rest[v] > 0) - self.closes[v]
 
     cdef int place(self, int v) except -1 nogil:

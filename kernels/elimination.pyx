@@ -272,7 +272,8 @@ def contraction_width(Int64s indptr, Int32s indices):
 def reduce_safely(Int64s indptr, Int32s indices, int low):
     """Eliminate simplicial vertices, and almost simplicial ones of degree at most `low`, for as long as there are any.
 
-    `low` is a lower bound on the treewidth, which increases to the degree of each simplicial vertex. Eliminating these
+    The neighbours of a simplicial vertex form a clique; those of an almost simplicial one do so except for one. `low`
+    is a lower bound on the treewidth, which increases to the degree of each simplicial vertex. Eliminating these
     vertices first is safe: it does not increase the minimum width.
     Returns (order int32[k], low, vertices int32[n - k] that remain, edges int32[m, 2] between them, sorted by vertex).
     Cost: counting triangles, then for each test of a vertex the rows of its neighbours. A vertex is tested again after
@@ -374,7 +375,7 @@ cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcep
 
 
 cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
-    """Return True if the neighbours of v form a clique, or all but one do and v has at most `low` neighbours."""
+    """Return True if v is simplicial, or almost simplicial with a degree of at most `low`, see `reduce_safely`."""
     cdef int i, missing, partner, d = graph.degree[v]
     cdef int* row
     if graph.fill[v] == 0:
@@ -384,10 +385,10 @@ cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
     row = graph.row(v)
     for i in range(d):
         missing = _missing(graph, row, d, row[i], &partner)
-        # Every missing pair contains u.
+        # Every pair of neighbours that is not adjacent contains row[i].
         if missing == graph.fill[v]:
             return True
-        # Otherwise only the partner of u can be in every missing pair.
+        # Otherwise only the other neighbour of such a pair, the partner, can be in all of them.
         if missing:
             return _missing(graph, row, d, partner, &partner) == graph.fill[v]
     return False
@@ -653,7 +654,7 @@ cdef class _Eliminator(_Adjacency):
     cdef int make_clique(self, int* bag, int d, int64_t until) except -1 nogil:
         """Make the vertices of a bag adjacent; if `counting` is set, stop at `until` added edges in total."""
         cdef int i, j, a, b
-        # The vertex with the longest row is last: its row is not read.
+        # The vertex with the longest row is the last one: its row is never read.
         for i in range(d - 1):
             if self.degree[bag[i]] > self.degree[bag[d - 1]]:
                 bag[i], bag[d - 1] = bag[d - 1], bag[i]

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Orders of the nodes of a graph, computed from recomputation decisions, or with each node once and a low peak."""
+"""Orders of the nodes of a graph: orders that follow recomputation decisions, and one-pass orders with a low peak."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def mirror_order(GraphArrays graph not None, Int32s owner, Int64s mirror_count):
     np.cumsum(np.asarray(mirror_count) + 1, out=first_copy[1:])
     cdef int64_t[::1] base = first_copy
     cdef unsigned char[::1] done = np.zeros(first_copy[n], np.uint8)
-    # Stack of runs in which each waits for the next; node ids decrease from the bottom to the top.
+    # Stack of runs: each waits for the one above it, so node ids decrease from the bottom to the top.
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
     cdef int64_t[::1] path_copy = np.empty(n + 1, np.int64)
     cdef int64_t[::1] path_read = np.empty(n + 1, np.int64)
@@ -98,7 +98,7 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
     cdef int u, x, b
     cdef bint descended
     cdef vector[int] order
-    # Forward nodes in memory that are freed after some block.
+    # Forward nodes in memory whose values will be freed after some block.
     cdef vector[int] running
     cdef vector[vector[int]] forward, backward                     # nodes of each block
     # Flags of the nodes whose values are in memory; for a gradient, set once it has run.
@@ -255,7 +255,7 @@ cdef struct _Extension:
 
 
 cdef bint _is_better(const _Extension& a, const _Extension& b) noexcept nogil:
-    """Return True if a has the lower peak, then the fewer live bytes; hash and node break ties."""
+    """Return True if a precedes b when states are sorted by peak, live bytes, hash and node."""
     if a.peak != b.peak:
         return a.peak < b.peak
     if a.live != b.live:
@@ -283,7 +283,7 @@ cdef bint _ready(GraphArrays graph, const uint64_t* done, int v) noexcept nogil:
 
 cdef void _simulate(GraphArrays graph, const uint64_t* done, int64_t live, int64_t peak,
                     _Extension& extension) noexcept nogil:
-    """Set the peak and the live bytes of an extension of the state with nodes `done`, bytes `live` and peak `peak`."""
+    """Set the peak and live bytes of an extension; `done`, `live` and `peak` describe the state that it extends."""
     cdef int v = extension.node, x
     cdef int64_t during = live + graph.workspace[v], remaining = live, j, k
     cdef bint live_after

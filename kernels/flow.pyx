@@ -28,7 +28,7 @@ def maximum_flow(int n, Int32s tail, Int32s head, Int64s capacity, int source, i
     check_length(capacity, m)
     with nogil:
         network.cut(&capacity[0] if m else NULL, ENDLESS)
-        # Return the excess that cannot reach the sink to the source: the preflow becomes a flow.
+        # Excess that cannot reach the sink flows back to the source, so that the preflow becomes a flow.
         network.run(source, ENDLESS)
         for v in range(n):
             source_side[v] = 0
@@ -112,7 +112,8 @@ cdef class FlowNetwork:
             self.begin[head[i] + 2] += 1
         for i in range(n):
             self.begin[i + 2] += self.begin[i + 1]
-        # begin[v + 1] is the position for the next arc of v; in the end it is the end of the arcs of v.
+        # While arcs are stored, begin[v + 1] is the position for the next arc of v; afterwards it is the end of its
+        # arcs.
         for i in range(m):
             a = self.begin[tail[i] + 1]
             self.begin[tail[i] + 1] += 1
@@ -170,7 +171,7 @@ cdef class FlowNetwork:
             self.highest = max(self.highest, h)
 
     cdef int reach(self, int start, bint backwards) noexcept nogil:
-        """Set heights to residual distances from `start`, or to it if `backwards`; return how many are finite."""
+        """Set heights to distances from `start`, or to `start` if `backwards`; return the number of finite ones."""
         cdef int done = 0, n_reached = 1, n = self.n, v, w
         cdef int64_t a
         for v in range(n):

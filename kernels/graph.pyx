@@ -205,8 +205,8 @@ def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indi
                    Flags seed):
     """Return the gradients of a backward part in order: readers from last to first, the targets of each in order.
 
-    A reader is a forward node; its gradients are those of the targets that it reads. A seed is the first gradient of
-    its target.
+    A reader is a forward node; its gradients are the gradients of the targets that it reads. A seed is the first
+    gradient of its target.
     value_indptr, target_indptr : int64[n + 1]; target_indices : int32[t]; seed : uint8[n_targets], set for values only
     Returns (target, reader), int32[g] each; reader is -1 for a seed. Readers that lead to no seed are omitted.
     Cost: O(n + n_targets) time and memory.
@@ -223,7 +223,7 @@ def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indi
         for v in range(n - 1, -1, -1):
             leads = False
             for j in range(value_indptr[v], value_indptr[v + 1]):
-                # No gradient of this value has been emitted: no reader of it leads to a seed.
+                # No gradient of this value has been emitted, because none of its readers leads to a seed.
                 if seed[j] and not begun[j]:
                     target[filled], reader[filled], begun[j] = <int>j, -1, 1
                     filled += 1

@@ -1,6 +1,6 @@
 # distutils: language = c++
-"""Greedy rematerialization (kumar2019, section 4): one walk along an order that frees values to stay within a limit
-and recomputes them later.
+"""Greedy rematerialization (kumar2019, section 4). One walk along an order frees values to stay within a limit, and
+inserts runs that recompute them later.
 
 Recomputing a run later instead of keeping its values is called postponing the run."""
 
@@ -24,11 +24,12 @@ def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, 
 
     order : int32[m]; rerunnable : uint8[n] flags of the nodes that may be recomputed; limit : bytes; max_block : as in
     _PostponableBlocks; max_runs, factor, min_work : as in _GreedyWalk
-    moves : if True, follow the pass of XLA. If False, follow the text of the paper: no run is ever removed, the block
-    that saves most is chosen exactly, and a postponed run is placed just before its first future reader. This variant
-    terminates only because of max_runs.
-    Returns (int32[k], level, work). The level is the highest one tried, counted from 0. It is one above the last level
-    if some step had no block to postpone, and two above if the walk was stopped early.
+    moves : if True, follow the rematerialization pass of XLA. If False, follow the text of the paper: no run is ever
+    removed, the block that saves most is chosen exactly, and a postponed run is placed just before its first future
+    reader. This variant terminates only because of max_runs.
+    Returns (int32[k], level, work). The level is the highest block level tried, counted from 0 (see
+    _PostponableBlocks). It is one above the last level if some step had no block to postpone, and two above if the walk
+    was stopped early.
     Cost: O(m + reads of all runs) time and memory. Each step above the limit scans the live runs and, if `max_block` is
     above 1, the blocks that end with them: about m^2 in total on long orders with a tight limit.
     """
@@ -51,7 +52,7 @@ cdef struct _Run:
     int node, before, after, older, used, where, known, awaited
     int64_t label, first_slot, first_edge, live_bytes
     bint placed, moved, denied
-    # True if the run is in `touched` and its blocks have not been examined since.
+    # True if the run is in `touched`, and the blocks that end with it have not been examined since.
     bint is_touched
 
 
@@ -85,8 +86,8 @@ cdef class _RunList:
     cdef vector[int] owner                         # run of each slot
     # For each slot, the first edge in its list of future reads, -1 for none.
     cdef vector[int64_t] to_read
-    # For each node: its first run; its last run that is placed or current; and the run of it created last, from which
-    # `older` leads to all its other runs.
+    # For each node: its first run (`original`); its last run that is placed or current (`latest`); and the run that was
+    # created last (`newest`), from which `older` leads to all other runs of the node.
     cdef vector[int] original, latest, newest
     # Placed runs with live bytes that may be postponed; run r is at position all[r].where.
     cdef vector[int] live
@@ -95,7 +96,8 @@ cdef class _RunList:
     cdef int first, current
     # Bytes of all live values, including all values of the current run.
     cdef int64_t total_live
-    cdef int64_t window                              # maximum runs per block
+    # Maximum number of runs per block.
+    cdef int64_t window
 
     def __init__(self, GraphArrays graph, Int32s nodes, Flags rerunnable, int64_t window):
         self.value_indptr, self.read_indptr, self.reader_indptr = (
@@ -152,7 +154,7 @@ cdef class _RunList:
         return self.all[run].first_slot + x - self.value_indptr[v]
 
     cdef int new_run(self, int v) except -1 nogil:
-        """Create a run of a node that is not in the linked list and has no reads yet; return its number."""
+        """Create a run of a node, not yet in the linked list and with unconnected reads; return its number."""
         cdef int run = <int>self.all.size()
         cdef int64_t i
         self.all.push_back(_Run(
@@ -189,7 +191,7 @@ cdef class _RunList:
             run = self.all[run].after
 
     cdef int connect(self, int run) except -1 nogil:
-        """Make each read of a run refer to the newest earlier run of its node, which makes dead values live."""
+        """Connect each read of a run to the newest earlier run that computes the value; a dead value becomes live."""
         cdef int v = self.all[run].node, source_run
         cdef int64_t edge = self.all[run].first_edge, j, slot
         cdef int x
@@ -214,7 +216,7 @@ cdef class _RunList:
         self.to_read[slot] = edge
 
     cdef int has_read(self, int64_t edge) except -1 nogil:
-        """Remove an edge that has been read from its list; a value without future reads dies."""
+        """Remove the edge of a completed read from its list; a value without future reads dies."""
         cdef int64_t slot = self.reads[edge].source
         cdef int run = self.owner[slot]
         if self.reads[edge].previous >= 0:
@@ -245,7 +247,7 @@ cdef class _RunList:
         return 0
 
     cdef int gain(self, int64_t slot, int sign) except -1 nogil:
-        """Update all counts for a slot of a placed run that became live (sign 1) or died (-1); not for outputs."""
+        """Update all counts after a slot of a placed run became live (sign 1) or died (-1); outputs are excluded."""
         cdef int run = self.owner[slot], last
         cdef int64_t x = self.value_of(slot)
         self.total_live += sign * self.memory[x]
@@ -269,7 +271,7 @@ cdef class _RunList:
         return self.rerunnable[self.all[run].node] and not self.all[run].denied
 
     cdef int touch(self, int run) except -1 nogil:
-        """Invalidate the cached blocks that may contain a placed run."""
+        """Invalidate the cached blocks that may contain this placed run."""
         cdef int64_t i
         for i in range(self.window):
             if run < 0 or not self.all[run].placed or not self.free_to_move(run):
@@ -360,8 +362,8 @@ cdef class _PostponableBlocks:
     Blocks of level 0 are single runs; blocks of level k have more than 2^(k-1) and at most 2^k runs. For each last run
     (the end of a block) and each level, the best block is cached until a run that it may contain changes. Only the test
     whether the current run reads the block is repeated at each step.
-    runs : _RunList; limit : bytes; max_block : maximum runs per block; moves : as in greedy_order. With `moves`, blocks
-    of which no value has been read are preferred if max_block is above 1.
+    runs : _RunList; limit : bytes; max_block : maximum number of runs per block; moves : as in greedy_order. With
+    `moves`, blocks of which no value has been read are preferred if max_block is above 1.
     """
     cdef _RunList runs
     cdef int64_t limit, max_block
@@ -373,7 +375,7 @@ cdef class _PostponableBlocks:
     # For each end and level: cost of the best block (-1 if there is no block), its first run and its number of runs.
     cdef vector[int64_t] cost
     cdef vector[int] start, size
-    # For each level: 1 if the last search found no block, and the length of `touched` at that time.
+    # For each level: 1 if the last search found no block (`barren`), and the length of `touched` after that search.
     cdef vector[char] barren
     cdef vector[size_t] barren_since
     # Ends whose cached block could not be used because the current run reads it.
@@ -526,7 +528,7 @@ cdef class _PostponableBlocks:
             self.cost[cell], self.start[cell], self.size[cell] = cost, start, size
 
     cdef inline int64_t charge(self, int64_t x) noexcept nogil:
-        """Return the bytes of a value that the block reads if it is dead: it would become live. Count it only once."""
+        """Return the bytes of a dead value that the block reads, which would become live; 0 if counted or live."""
         cdef int64_t slot = self.runs.placed_slot(x)
         if self.charged[slot] == self.clock or not self.runs.dead(slot):
             return 0
@@ -631,7 +633,7 @@ cdef class _GreedyWalk:
         return True
 
     cdef int drop(self, int run) except -1 nogil:
-        """Remove a placed run without readers, then the runs that only removed runs have read."""
+        """Remove a placed run without readers, then the runs whose only readers have been removed."""
         cdef int64_t edge
         cdef int other
         self.stack.push_back(run)

@@ -7,13 +7,13 @@ from libc.stdlib cimport free, malloc, qsort
 from remat_algos.kernels.types cimport Int64s, int64_t
 
 cdef enum:
-    # Maximum rounds of exchanges in one layer.
+    # Maximum number of rounds of exchanges in one layer.
     EXCHANGES = 8
-    # Maximum passes of exchanges over all layers after each sweep.
+    # Maximum number of passes of exchanges over all layers after each sweep.
     PASSES = 4
     # Maximum number of neighbours that are sorted by insertion instead of qsort.
     FEW = 32
-    # Sweeps without improvement after which the search stops.
+    # Number of sweeps without improvement after which the search stops.
     PATIENCE = 20
 
 cdef struct Wish:

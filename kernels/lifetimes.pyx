@@ -170,8 +170,8 @@ def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads
     cdef int v
     trace = np.zeros(m + 1, np.int64)
     cdef int64_t[::1] change = trace
-    # For each value: number of remaining loads; step of the last load while no read has followed it, otherwise -1;
-    # whether an instance exists; whether `stores` contains the value.
+    # For each value: number of remaining loads (`to_come`); step of the last load if no read has followed it, else -1
+    # (`awaited`); whether an instance exists; whether `stores` contains the value (`is_placed`).
     cdef int[::1] to_come = np.zeros(graph.n_values, np.int32)
     cdef int[::1] awaited = np.full(graph.n_values, -1, np.int32)
     cdef unsigned char[::1] exists = np.zeros(graph.n_values, np.uint8)
@@ -237,7 +237,7 @@ def broken_mark(GraphArrays graph not None, Int32s order, const signed char[::1]
 
 
 def serving_runs(GraphArrays graph not None, Int32s order):
-    """Return flags of the runs that are the first of their node or that a later run reads, bool[m].
+    """Return flags of the runs that are the first run of their node, or whose values a later run reads: bool[m].
 
     The first instance of an output serves all reads of it.
 

@@ -6,17 +6,17 @@ from remat_algos.kernels.types cimport ENDLESS, int64_t
 cdef enum:
     # Slots per block. The C loops in vectors.pxd repeat this number.
     BLOCK_SIZE = 128
-    # Bits for the change in an edge; the sum of the changes at one slot is within +-2**33.
+    # Number of low bits of an edge, which contain its change; the sum of the changes at one slot is within +-2**33.
     SHIFT_BITS = 34
-    # Each run adds this to its slot. An empty slot stores its live bytes minus PRESENT, which is below any limit, so
-    # that only occupied slots can exceed the limit.
+    # Added to a slot that is occupied by a run. So an empty slot contains its live bytes minus PRESENT, which is below
+    # every limit: only occupied slots can exceed the limit.
     PRESENT = 1 << 30
     # Largest valid limit, and largest valid sum of the bytes of all values.
     LARGEST = (1 << 30) - 1
 
 
 cdef inline int64_t slot_of(int64_t edge) noexcept nogil:
-    """Return the slot of an edge. Rounding is needed, because a negative change borrows from the bits of the slot."""
+    """Return the slot of an edge. Round, because a negative change has borrowed from the bits of the slot."""
     return (edge + (<int64_t>1 << (SHIFT_BITS - 1))) >> SHIFT_BITS
 
 
@@ -25,7 +25,7 @@ cdef class LiveProfile:
     cdef Py_ssize_t n_slots, n_tracks, n_blocks
     cdef vector[int] mem, addend, top, limit
     cdef vector[int64_t] excess
-    # Sum of the bytes above the limits, over all slots.
+    # Bytes above the limit, summed over all slots.
     cdef int64_t area
     cdef vector[int64_t] edges, applied  # (slot << SHIFT_BITS) + change
     cdef vector[int] track_limit
@@ -62,7 +62,7 @@ cdef class LiveProfile:
         return top_block
 
     cdef inline int64_t peak(self) noexcept nogil:
-        """Return the maximum live bytes of the first track."""
+        """Return the maximum of the live bytes of the whole graph (track 0)."""
         cdef Py_ssize_t block
         cdef int most = 0
         for block in range(self.n_slots // BLOCK_SIZE):

@@ -1,10 +1,11 @@
 # distutils: language = c++
 """Live bytes at each slot of a schedule, in blocks of slots, and the bytes above a limit.
 
-A block stores its maximum, its bytes above the limit, and an addend that all its slots still lack. The first track
-contains all live bytes. Further tracks contain the live bytes of regions of the graph, with limits of their own: slot s
-of track k has index s + k * n_slots. Changes are collected as edges (slot, change) and applied together. `undo`
-reverses everything applied since the last commit.
+A block stores its maximum, its bytes above the limit, and an addend that must still be added to all its slots. A track
+has an entry for each slot, and a limit of its own. Track 0 contains the live bytes of the whole graph, track k those of
+region k of the graph; slot s of track k has index s + k * n_slots. Changes are collected as edges (slot, change), which
+change the live bytes from this slot on, and are applied together. `undo` reverses everything applied since the last
+commit.
 """
 
 cimport cython
@@ -16,7 +17,7 @@ from remat_algos.kernels.vectors cimport remat_add, remat_excess, remat_fold, re
 
 
 cdef inline void sort_edges(vector[int64_t]& edges) noexcept nogil:
-    """Sort the edges in ascending order; short or nearly sorted lists by insertion."""
+    """Sort the edges in ascending order; short lists are sorted by insertion."""
     cdef Py_ssize_t k = edges.size(), i, j
     cdef int64_t* e = edges.data()
     cdef int64_t edge
@@ -34,10 +35,10 @@ cdef inline void sort_edges(vector[int64_t]& edges) noexcept nogil:
 
 @cython.final
 cdef class LiveProfile:
-    """The live bytes of one state of a search at each slot of each track.
+    """The live bytes of a schedule at each slot of each track.
 
     Cost: about 4 bytes for each slot and track. Applying k edges takes O(k log k) time, O(BLOCK_SIZE) for each block
-    that contains an edge or exceeds its limit, and O(1) for each other block between two edges.
+    that contains an edge or exceeds its limit, and O(1) for every other block between two edges.
     """
 
     cdef int start(self, Py_ssize_t n_slots, Py_ssize_t n_tracks) except -1 nogil:
@@ -105,7 +106,7 @@ cdef class LiveProfile:
         sort_edges(self.edges)
         self.work += k
         e = self.edges.data()
-        # Sum the edges at each slot. A negative change borrows from the bits of the slot, hence `slot_of`.
+        # Sum the changes at each slot. A negative change borrows from the bits of the slot, so `slot_of` computes it.
         while i < k:
             slot = slot_of(e[i])
             by = 0

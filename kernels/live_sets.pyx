@@ -43,7 +43,7 @@ cdef struct LiveSet:
     uint64_t low, high     # ids 0..63, 64..127
 
 cdef struct LiveNode:
-    # Values that the node reads, values that it computes, and the latter without outputs.
+    # reads: values that the node reads. values: values that it computes. replaced: these without outputs.
     LiveSet reads, values, replaced
     # Bytes of all values of the node and of its workspace.
     int64_t bytes
@@ -68,9 +68,9 @@ cdef struct Move:
 
 
 cdef struct Potential:
-    # The node at whose first run the bound holds.
+    # The bound is valid until this node runs for the first time.
     Py_ssize_t node
-    # Values that do not exist before this run: those of the node and of its descendants.
+    # Values that do not exist before that run: the values of the node and of its descendants.
     LiveSet later
     LiveSet counted        # nodes with a positive share
     int64_t need
@@ -130,8 +130,8 @@ cdef class LiveSetSearch:
     a path. With `lowest`, the key is the minimum peak over all paths, and compute does not count. Ties go to the newest
     set.
 
-    Every node of the graph must be needed. The caller omits values that are neither read nor outputs from the graph;
-    they only count in `own`.
+    Every node of the graph must be needed. The graph must not contain values that are neither read nor outputs;
+    their bytes count only in `own`.
 
     own : int64[n] bytes of all values of each node, including omitted ones, and of its workspace; spoiled_indptr :
     int64[n + 1], spoiled : int32[k] the nodes that must not run after each node; limit : bytes; ceiling : only sets
@@ -165,7 +165,7 @@ cdef class LiveSetSearch:
     cdef bint begun
     # Lower bounds on the overhead of the rest of a path.
     cdef vector[Potential] potentials
-    # One row for each potential: the share of each node.
+    # One row per potential: the share of each node, see `add_potential`.
     cdef vector[int64_t] shares
     cdef int shift
     # Cache of `alive_while`: the missing outputs, and the values and nodes that may be useful for them.
@@ -220,9 +220,9 @@ cdef class LiveSetSearch:
     def add_potential(self, Py_ssize_t node, int64_t need, Int64s share, int shift):
         """Add a potential: a lower bound on the overhead of the rest of a path that has not run a node yet.
 
-        The rest of the path costs at least `need` minus the shares of all nodes that must still run for another reason
-        than this node. The caller ensures that no move lowers this bound by more than its cost. `need` and share :
-        int64[n] are in units of 2**-shift. Potentials must be added before the search starts.
+        The rest of the path costs at least `need`, minus the shares of all nodes that must still run, except this node
+        and the nodes that must run before it. The caller ensures that no move lowers this bound by more than its cost.
+        `need` and share : int64[n] are in units of 2**-shift. Potentials must be added before the search starts.
         """
         cdef Potential potential
         cdef Py_ssize_t v, n = <Py_ssize_t>self.nodes.size()
@@ -259,9 +259,9 @@ cdef class LiveSetSearch:
     def advance(self, int64_t n_steps, int64_t max_states):
         """Expand up to `n_steps` more sets, but stop at `max_states` stored sets.
 
-        Returns SOLVED if an optimal path has been found, whose key is `key`; RUNNING if `key` is a lower bound and the
-        search may continue; EXHAUSTED if no path within the limit has a key below the ceiling; FULL if `key` is a lower
-        bound and there are `max_states` sets.
+        Returns SOLVED if an optimal path has been found, and `key` is its key; RUNNING if `key` is a lower bound and
+        the search may continue; EXHAUSTED if no path within the limit has a key below the ceiling; FULL if `key` is a
+        lower bound and there are `max_states` sets.
         """
         cdef uint32_t state
         cdef int64_t until = self.n_expanded + n_steps
@@ -395,7 +395,7 @@ cdef class LiveSetSearch:
         return needed
 
     cdef int64_t needed_without(self, Py_ssize_t x, LiveSet live, LiveSet* needed) noexcept nogil:
-        """Add the nodes that must run again if x is freed; return their compute, or -1 if one of them is forbidden."""
+        """Add to `needed` the nodes to recompute if x is freed; return their compute, or -1 if one is forbidden."""
         cdef LiveSet todo = single(x)
         cdef int64_t compute = 0
         cdef Py_ssize_t v
@@ -416,7 +416,9 @@ cdef class LiveSetSearch:
         self.alive_while(missing, needed, &self.alive, &self.useful)
 
     cdef void alive_while(self, LiveSet missing, LiveSet needed, LiveSet* alive, LiveSet* useful) noexcept nogil:
-        """Set the values that may still be read while outputs are missing, and the nodes that may still run.
+        """Set `alive` to the values that may still be read, and `useful` to the nodes that may still run.
+
+        `missing` are the outputs that have not been computed yet.
 
         A `once` node that is not needed has run already and must not run again, so its reads do not count.
         """
@@ -486,7 +488,7 @@ cdef class LiveSetSearch:
         return key
 
     cdef int set_key(self, uint32_t state, int64_t key) except -1 nogil:
-        # The upper halves of keys are stored only once a key exceeds 32 bits.
+        # The upper halves of keys are stored only after some key has exceeded 32 bits.
         if key >> 32 and self.key_high.empty():
             assign(self.key_high, self.states.size(), 0)
         self.states[state].key = <uint32_t>key

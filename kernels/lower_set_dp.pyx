@@ -2,13 +2,13 @@
 """Dynamic programs over chains of lower sets (kusumoto2019, section 4).
 
 A chain caches the kept values of its blocks; their bytes are called the cache of the chain. A step L -> L' of a chain
-has three figures. `need` is the bytes that its block needs in addition to the cache before it. `adds` is the bytes that
-it adds to the cache. `cost` is its term of the objective: recomputed compute, or compute of kept nodes. Bytes are
-doubles, which represent all sums below 2**53 exactly.
+has three figures. `need` is the number of bytes that its block needs in addition to the cache before it. `adds` is the
+number of bytes that it adds to the cache. `cost` is its term of the objective: recomputed compute, or compute of kept
+nodes. Bytes are doubles, which represent all sums below 2**53 exactly.
 
-A label describes a chain from the empty set to a lower set by its cost, cache or peak. Following one step from one
-label is called a relaxation. Searches run in portions (`advance`) and share `ChainSteps`. After a MemoryError an object
-must not be used again.
+A label describes a chain from the empty set to a lower set by some of its cost, cache and peak. Extending the chain of
+one label by one step is called a relaxation. Searches run in portions (`advance`) and share `ChainSteps`. After a
+MemoryError an object must not be used again.
 """
 
 import numpy as np
@@ -181,7 +181,7 @@ cdef class ChainSteps:
         return self.matches.size()
 
     cdef int search(self, Py_ssize_t source, double room, double max_cost) except -1 nogil:
-        """Search steps along the covers; prune by 2 M(L' - L) and recomputed compute, which never decrease."""
+        """Search for steps along the covers. Prune by 2 M(L' - L) and recomputed compute: a cover decreases neither."""
         cdef int row = <int>source, c
         cdef int64_t j, clock = self.clock + 1
         cdef int64_t* stamp = self.stamp.data()
@@ -297,10 +297,10 @@ cdef struct PartialChain:
 
 @cython.final
 cdef class MinimumPeaks:
-    """The minimum peak of a chain for each cost up to the cap of a `Completion`, in one pass of labels.
+    """The minimum peak of a chain for each cost up to the cap of a `Completion`.
 
-    A label is (cost, cache, peak). A label is discarded if the completion shows that it cannot be completed within
-    its budget and cap.
+    A label is (cost, cache, peak). The sets are visited once, in order of size; all steps from a set extend its labels.
+    A label is discarded if the `Completion` shows that its chain cannot be completed within budget and cap.
     Cost: a relaxation for each label and step, and 40 bytes for each label. The number of labels has no useful bound,
     so limit the work of `advance`.
     """
@@ -378,7 +378,7 @@ cdef class MinimumPeaks:
             front.erase(front.begin() + at + 1, front.begin() + until)
 
     cdef int keep_undominated(self, Py_ssize_t row) except -1 nogil:
-        """Move the labels of a set that no label of lower or equal cost dominates into the pool."""
+        """Move into the pool the labels of a set that are not dominated by labels of lower or equal cost."""
         cdef vector[PartialChain] best             # best labels at lower cost
         cdef PartialChain label
         cdef int64_t cost, i, at
@@ -562,7 +562,7 @@ cdef class MinimumCost:
 
 
 def cost_bound(ChainSteps steps, int64_t budget):
-    """Return a lower bound on the cost of chains within the budget; -1 if it finds that there is none.
+    """Return a lower bound on the cost of chains within the budget; -1 if it proves that there are no such chains.
 
     Cost: O(p) time for p steps, O(k) memory.
     """
@@ -645,7 +645,9 @@ cdef class MinimumCache:
 
 @cython.final
 cdef class MinimumBudget:
-    """The minimum budget within which there is a chain, below a known budget, in one pass of labels (cache, peak).
+    """The minimum budget within which there is a chain, if it is below a known budget.
+
+    A label is (cache, peak). The sets are visited once, in order of size; all steps from a set extend its labels.
 
     Cost: a relaxation for each label and step, 16 bytes for each label; usually few labels for each of the k sets.
     """
@@ -684,7 +686,7 @@ cdef class MinimumBudget:
             return 1
         n = front.size()
         label = front.data()
-        # Only chains strictly below the known budget are of interest.
+        # Only chains within a smaller budget than the known one are of interest.
         count = self.steps.of(source, self.budget - label[0].cached, INFINITY, &step)
         for i in range(count):
             at = 0
@@ -708,9 +710,9 @@ cdef class MinimumBudget:
     cdef inline Py_ssize_t insert(
         self, vector[ChainLabel]& front, const ChainLabel& label, Py_ssize_t at
     ) except -1 nogil:
-        """Insert a label unless it is dominated; its cache is at least as large as those before `at`.
+        """Insert a label unless it is dominated; the labels before position `at` have no larger cache.
 
-        Returns the position from which to insert the next label, if its cache is at least as large as this one's.
+        Returns the position to pass as `at` for a next label whose cache is at least as large.
         """
         cdef ChainLabel* other = front.data()
         cdef Py_ssize_t n = front.size(), until

@@ -76,7 +76,7 @@ cdef class GapFit:
 
 @cython.final
 cdef class SkylineFit:
-    """Place the block of minimum rank that fits in the lowest place of the skyline.
+    """Place blocks in the lowest place of the skyline; the block of minimum rank that fits there is next.
 
     SkylineFit(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending;
     size : int64[n]; rank : int64[n] a permutation. A place is a maximal range of sections where the placed blocks have
@@ -289,7 +289,7 @@ def block_colours(const int64_t[::1] begin, const int64_t[::1] end):
     return colours
 
 
-# Placed blocks sorted by offset, in chunks. Each chunk knows the range of sections that its blocks cover.
+# Placed blocks sorted by offset, in chunks. A chunk stores the range of sections that its blocks cover.
 
 cdef struct _PlacedBlock:
     int64_t offset, top, begin, end
@@ -323,7 +323,8 @@ cdef class _PlacedBlocks:
                      int64_t first) except -1 nogil:
         """Return the offset of the lowest gap of `size` bytes in these sections, or of the tightest gap if `best`.
 
-        The offset is at least `low`, and at most `high` if such a gap exists. No later block begins before `first`.
+        The offset is at least `low`, and at most `high` if such a gap exists. No block to be placed later begins before
+        `first`.
         """
         cdef int64_t top = low, lowest_gap = -1, tightest = 0
         cdef Py_ssize_t at, i
@@ -348,7 +349,7 @@ cdef class _PlacedBlocks:
         return top if lowest_gap < 0 else lowest_gap
 
     cdef int forget(self, Py_ssize_t at, int64_t first) except -1 nogil:
-        """Drop the blocks of a chunk that end at or before `first`, when no later block has begun."""
+        """Drop the blocks of a chunk that end at or before `first`, the earliest begin of all blocks to come."""
         cdef vector[_PlacedBlock]* row = &self.rows[self.chunks[at].row]
         cdef Py_ssize_t i, kept = 0
         for i in range(<Py_ssize_t>row.size()):

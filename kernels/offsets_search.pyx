@@ -18,7 +18,7 @@ cdef class _FailedStates
 
 cdef struct _SearchFrame:
     Py_ssize_t lo, hi     # sections of the part
-    # The frame whose choice created this part, -1 for the initial parts.
+    # Index of the frame whose choice created this part, -1 for the initial parts.
     Py_ssize_t parent
     Py_ssize_t section    # section of the choice
     # Range of adjacent sections with the same floor that contains `section`.
@@ -78,8 +78,8 @@ cdef class PackingSearch:
     def restart(self, const int64_t[:] rank, bint lowest):
         """Restart the search; blocks of small rank are tried first. Stored failures are kept.
 
-        lowest : if True, the next choice is at the section with the lowest floor, ties by the least room above it;
-        otherwise at the section with the fewest choices
+        lowest : if True, the next choice is at the section with the lowest floor, ties go to the smallest room above
+        it; otherwise at the section with the fewest choices
         """
         cdef Py_ssize_t b
         while not self.frames.empty():
@@ -164,7 +164,7 @@ cdef class PackingSearch:
         return 0 if self.frames.empty() else self.frames.back().end
 
     cdef bint next(self, Py_ssize_t at) except -1 nogil:
-        """Undo all later frames, and make the next choice that does not fail at once; return False if there is none."""
+        """Undo later frames, then make the next choice that does not fail at once; return False if there is none."""
         cdef _SearchFrame* frame = &self.frames[at]
         cdef bint fits
         cdef int64_t b
@@ -195,9 +195,10 @@ cdef class PackingSearch:
         return False
 
     cdef bint bar(self, _SearchFrame* frame, Py_ssize_t tried) except -1 nogil:
-        """Raise the blocks that cover exactly the range of the choice and have failed on its floor.
+        """Raise the `low` of blocks that cover exactly the range of the choice and that the search has failed to place
+        on its floor.
 
-        Such a block must lie above some block that extends beyond the range or must not rise. Otherwise it could be
+        Such a block must lie above some block that extends beyond the range or that has a `high`. Otherwise it could be
         swapped with the blocks below it, and would lie on the floor.
         """
         cdef Py_ssize_t i
@@ -256,7 +257,7 @@ cdef struct _OldValue:
 
 
 cdef enum:
-    # In a section with more unplaced blocks, only their sum is checked against the capacity, to save time.
+    # If a section has more unplaced blocks, only the sum of their bytes is checked against the capacity, to save time.
     max_checked = 128
 
 
@@ -264,9 +265,10 @@ cdef enum:
 cdef class _PackingState:
     """The placed blocks with their offsets, and lower bounds `low` on the offsets of the unplaced blocks.
 
-    rows[s][:count[s]] are the unplaced blocks of section s, over which `left` and `cross` are sums. The placed blocks
-    follow, the one placed last first, so that undoing is incrementing `count`. No unplaced block lies below its `low`,
-    and no unplaced block of section s below floor[s]. The trail records previous entries of `low` and `floor`.
+    rows[s][:count[s]] are the unplaced blocks of section s: left[s] is the sum of their bytes, and cross[s] the number
+    of those that also cover the previous section. The placed blocks follow in row s, beginning with the one placed
+    last, so incrementing `count` undoes its placement. No unplaced block lies below its `low`, and no unplaced block of
+    section s below floor[s]. The trail records previous entries of `low` and `floor`.
     """
     cdef Py_ssize_t n, sections
     cdef int64_t capacity, work
@@ -466,7 +468,7 @@ cdef class _PackingState:
     cdef Py_ssize_t pick(self, Py_ssize_t lo, Py_ssize_t hi, bint lowest) noexcept nogil:
         """Return the section of the next choice, in a range with higher floors on both sides.
 
-        It has the fewest choices, or the lowest floor if `lowest`. Ties go to the least room.
+        It has the fewest choices, or the lowest floor if `lowest`. Ties go to the section with the smallest room.
         """
         cdef Py_ssize_t s, first = lo, best = -1, i
         cdef int64_t fewest = 0, n_choices = 0, height, bottom = self.capacity, room, min_room = 0

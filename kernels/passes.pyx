@@ -223,14 +223,15 @@ cdef class _Replay:
     cdef Int64s memory
     cdef Int64s price
     cdef Flags fixed
-    # Step at which the node of each step runs next; step of the next read of the value of each read. m for never.
+    # next_run: for each step, the next step that runs the same node. next_read: for each read, the next step that reads
+    # the same value. m if there is no such step.
     cdef int[::1] next_run
     cdef int[::1] next_read
-    # Next run of each node and next read of each value, after the current step.
+    # Step of the next run of each node and of the next read of each value, after the current step.
     cdef int[::1] coming_run
     cdef int[::1] coming_read
     cdef unsigned char[::1] state   # indexed by value
-    # Flags of the nodes whose next run is required in any case, since a value is missing.
+    # Flags of the nodes whose next run cannot be avoided, because a value is missing.
     cdef unsigned char[::1] broken
     cdef int64_t live
     cdef Py_ssize_t now             # current step
@@ -390,7 +391,7 @@ cdef class _Sinking:
     cdef int[::1] last_read
 
     cdef int latest(self, int v, int bound) noexcept nogil:
-        """Return the last step, at most `bound`, up to which no node that v reads runs again."""
+        """Return the last step to which v can move, at most `bound`: until then no node that v reads is recomputed."""
         cdef int64_t j
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
@@ -400,7 +401,11 @@ cdef class _Sinking:
         return bound
 
     cdef int64_t live_for(self, int v, int step, int* until) noexcept nogil:
-        """Return the bytes of inputs that only this run keeps live after `step`; lower `until` to where they grow."""
+        """Return the bytes of inputs that only this run of v keeps live after `step`.
+
+        `until` is lowered to the next step at which another input of v is read for the last time by another run: from
+        there on, the result is larger.
+        """
         cdef int64_t j, size = 0
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):

@@ -35,9 +35,10 @@ cdef class _SegmentPool
 # The event that returns all free segments to the device.
 RELEASE_ALL = INT64_MIN
 
-# Rules for ties between free chunks of equal size. FIRST, LAST: the chunk freed first or last. LOWEST, HIGHEST: by
-# address, if segments have ascending addresses. RANDOM: at random. RISING, FALLING, SHUFFLED: the lowest address,
-# if the addresses of segments are in order of allocation, in reverse order, or shuffled.
+# Rules that choose between free chunks of equal size. FIRST, LAST: the chunk that was freed first or last. LOWEST,
+# HIGHEST: the chunk with the lowest or highest address, if each segment has a higher address than those before it.
+# RANDOM: a random chunk. RISING, FALLING, SHUFFLED: the chunk with the lowest address, if the addresses of segments are
+# in order of allocation, in reverse order, or shuffled.
 FIRST, LAST, LOWEST, HIGHEST, RANDOM, RISING, FALLING, SHUFFLED = \
     first, last, lowest, highest, random, rising, falling, shuffled
 
@@ -121,7 +122,7 @@ cdef class _SegmentPool:
     cdef bint replayed
     cdef uint64_t seed
     cdef int64_t limit, used, total, clock
-    # True if the rule had to choose between different chunks at the last request.
+    # True if several chunks fitted the last request equally well, so that the rule chose one.
     cdef bint tied
 
     def __cinit__(self, int rule, uint64_t seed, int64_t limit, bint replayed):
@@ -153,7 +154,7 @@ cdef class _SegmentPool:
         return _Pair(segment, offset)
 
     cdef _FreeChunks* free_chunks(self, int64_t chunk) noexcept nogil:
-        """Return the map for a free chunk, `segments` or `parts`, which stays the same while the chunk is free."""
+        """Return the map that contains a chunk while it is free: `segments` for whole segments, else `parts`."""
         return &self.segments if self.whole(chunk) else &self.parts
 
     cdef _AddressKey address_key(self, int64_t chunk) noexcept nogil:
@@ -181,7 +182,7 @@ cdef class _SegmentPool:
     cdef int64_t fitting(self, int64_t arena, int64_t size, int64_t max_size, int64_t target) noexcept nogil:
         """Return the smallest free chunk that is large enough, or -1.
 
-        Ties go to the chunk at address `target`, if there is one, otherwise to the first chunk by the rule.
+        Ties go to the chunk at address `target`, if there is one, otherwise to the chunk that the rule chooses.
         """
         cdef _SizeKey lower = _SizeKey(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)), best
         cdef _FreeChunks.iterator segment = self.segments.lower_bound(lower), part = self.parts.lower_bound(lower)
@@ -202,14 +203,14 @@ cdef class _SegmentPool:
         return chosen if target < 0 else self.at(best.first, target, chosen)
 
     cdef bint several(self, _FreeChunks.iterator part) noexcept nogil:
-        """Return True if the rule decides between several parts of equal size."""
+        """Return True if there are several parts of this size, between which the rule decides."""
         cdef _Pair like = dereference(part).first.first
         cdef int64_t segment = self.chunks[dereference(part).second].segment
         if self.rule < rising:
             preincrement(part)
             return part != self.parts.end() and dereference(part).first.first == like
-        # These rules sort parts of the same segment by address in any case. So the rule decides only if the first and
-        # the last part are in different segments.
+        # These three rules differ only in the order of segments. So the rule matters only if the first and the last
+        # part of this size are in different segments.
         part = self.parts.upper_bound(_SizeKey(like, _Pair(INT64_MAX, INT64_MAX)))
         predecrement(part)
         return self.chunks[dereference(part).second].segment != segment
@@ -288,7 +289,10 @@ cdef class _SegmentPool:
         self.pick(chunk)
 
     cdef bint release_oversize(self, int64_t arena, int64_t size, int64_t oversize) noexcept nogil:
-        """Release the smallest free segment of at least `size`, or else the largest ones; True if they reach `size`."""
+        """Release free segments to gain `size` bytes: the smallest that suffices, or else the largest ones.
+
+        Segments below `oversize` are never released. Returns False if the others have fewer than `size` bytes.
+        """
         cdef _SizeKey lower = _SizeKey(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN))
         cdef _FreeChunks.iterator at = self.segments.lower_bound(lower)
         cdef int64_t freed = 0, chunk

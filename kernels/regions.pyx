@@ -89,7 +89,8 @@ def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
 
     reached : int64[k] total memory up to and including each allowed cut position; places : int64[k] these positions;
     memory : int64[f] of each position; budget : 0 or more
-    Returns (list of the cut positions, their memory, memory of the largest and of the smallest segment before a cut).
+    Returns (list of the cut positions, memory of all cut positions, memory of the largest and of the smallest segment
+    that ends with a cut).
     Cost: O(log k) time for each cut, O(cuts) memory.
     """
     cdef vector[int64_t] cut_places

@@ -6,7 +6,7 @@ from remat_algos.kernels.live_profile cimport LiveProfile
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 cdef enum:
-    # Slots examined by a search for an empty slot.
+    # Maximum number of slots that a search for an empty slot examines.
     REACH = 256
 
 
@@ -39,7 +39,7 @@ cdef inline int order_of(const vector[int]& run, vector[int]& order) except -1 n
 @cython.final
 cdef class ScheduleRules:
     cdef readonly Py_ssize_t n_regions
-    # Indexed by node; 0 if a node is in no region.
+    # Indexed by node. `region` is 0 for a node in no region.
     cdef Int32s max_runs
     cdef Int32s region
     # Flags of the nodes whose first run must not be read by a backward node.
@@ -51,7 +51,7 @@ cdef class ScheduleRules:
     # CSR rows: the updates that must follow all runs of each reader, and the readers of each update.
     cdef int[::1] updates_of
     cdef int[::1] readers_of
-    # Flags of the nodes to which rules other than their reads apply.
+    # Flags of the nodes for which `valid` checks rules in addition to their reads.
     cdef unsigned char[::1] guarded
 
 
@@ -81,7 +81,8 @@ cdef class ScheduleState:
     cdef vector[vector[int]] uses
     # Slot of the first run of each node, and slot of the last read of each value.
     cdef vector[int] first, last
-    # List of the nodes with two or more runs and the loads in the schedule, and the position of each id in it.
+    # repeats: ids of the loads in the schedule, and of the nodes with two or more runs. repeat_at: position of each id
+    # in this list.
     cdef vector[int] repeats, repeat_at
     cdef Py_ssize_t n_loads
     # The open transaction. Each entry of the log is slot << 32 | id << 1 | (1 if inserted, 0 if removed).
@@ -136,7 +137,7 @@ cdef class ScheduleState:
         return -1 if self.occ[v].empty() else self.occ[v][0]
 
     cdef inline int change(self, Py_ssize_t v, Py_ssize_t lo, Py_ssize_t hi, int64_t by) except -1 nogil:
-        """Change the live bytes at slots lo to hi - 1 by `by`, also in the track of the region of node v."""
+        """Change the live bytes at slots lo to hi - 1 by `by`, also those of the region of node v, if it is in one."""
         cdef Py_ssize_t base = self.region_of(v) * self.n_slots
         if lo < hi and by:
             self.profile.add(lo, hi, by)

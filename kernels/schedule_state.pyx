@@ -29,10 +29,11 @@ cdef inline void erase_slot(vector[int]& row, Py_ssize_t slot) noexcept nogil:
 cdef class ScheduleRules:
     """Rules for the schedules of a graph, in addition to memory limits and reads.
 
-    max_runs : int32[n] maximum number of runs, at least 1; region : int32[n] track of the node's values, 0 for none;
-    late : uint8[n] flags of the nodes whose first run must not be read by a backward node; backward : uint8[n] flags of
-    the backward nodes; rank : int32[n] order of first runs, or empty for any order; update, reader : int32[k] pairs:
-    every run of the reader precedes the update
+    max_runs : int32[n] maximum number of runs, at least 1; region : int32[n] region of the graph to which a
+    node belongs, 0 for none; the live bytes of each region have their own limit; late : uint8[n] flags of the nodes
+    whose first run must not be read by a backward node; backward : uint8[n] flags of the backward nodes; rank :
+    int32[n] position of each node in the required order of first runs, or empty for any order; update, reader :
+    int32[k] pairs: every run of the reader precedes the update
 
     Cost: O(n log n + k log k) time, O(n + k) memory.
     """
@@ -225,7 +226,7 @@ cdef class ScheduleState:
         return 0
 
     cdef int check_beside(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil:
-        """Schedule checks of the instances of v's values before and after a slot, which may have become useless."""
+        """Schedule checks of the previous and the next instance of each value of v, which may be useless now."""
         cdef Py_ssize_t x, i
         cdef vector[int]* row
         for x in range(self.value_begin[v], self.value_end[v]):
@@ -369,7 +370,7 @@ cdef class ScheduleState:
         cdef int64_t entry, slot
         cdef vector[int64_t]* log = &self.log
         cdef Py_ssize_t k = log.size()
-        # The profile undoes its edges itself, so `undoing` suppresses changes of it.
+        # The profile undoes its own changes, so `undoing` keeps `insert` and `remove` from changing it again.
         self.undoing = True
         for i in range(k - 1, -1, -1):
             entry = log[0][i]

@@ -25,12 +25,14 @@ cdef enum:
     MOVES_OF_WEIGHT = 1024
     # Maximum number of random draws for finding values that are live across a slot.
     DRAWS = 40
-    # MAX_DEPTH: levels of inputs that a move may recompute together with a value. MAX_GROUP: maximum runs per move.
+    # MAX_DEPTH: maximum number of levels of inputs that a move recomputes together with a value. MAX_GROUP: maximum
+    # number of runs that a move inserts or moves.
     MAX_DEPTH = 12
     MAX_GROUP = 40
-    # Maximum number of candidates of which the best value is dropped.
+    # Maximum number of candidates, of which the best one is dropped.
     MAX_DRAWN = 4
-    # Maximum number of values that a swap drops. The next two are the same maxima for a long swap.
+    # Maximum number of values that a swap drops. MAX_DRAWN_LONG and MAX_DROPS_LONG replace MAX_DRAWN and MAX_DROPS in a
+    # long swap.
     MAX_DROPS = 3
     MAX_DRAWN_LONG = 8
     MAX_DROPS_LONG = 12
@@ -43,8 +45,8 @@ N_EXPONENTIALS = QUANTILES
 cdef enum Move:
     drop, delete, swap, shift, group, double_, exchange
 
-# Cumulative probabilities of the moves in percent, seven for each case: without copies above the limit and within it,
-# with copies above the limit and within it.
+# Cumulative probabilities of the moves in percent, seven for each of four cases. First row: without copies, while the
+# schedule is above the limit, then while it is within the limit. Second row: the same with copies.
 cdef int* SHARES = [40, 58, 66, 85, 93, 100, 100, 4, 20, 50, 85, 93, 100, 100,
                     40, 56, 64, 82, 88, 92, 100, 4, 18, 44, 78, 84, 88, 100]
 
@@ -110,11 +112,12 @@ cdef class _Chance:
 
 @cython.final
 cdef class _Journal:
-    """The best schedule, stored as the ids in the slots of an earlier schedule and the moves that lead from it."""
+    """The best schedule, stored as an earlier schedule and the moves that lead from it to the best one."""
 
-    # Id in each slot of the earlier schedule. Its first `n_to_best` entries turn it into the best schedule.
+    # Id in each slot of the earlier schedule.
     cdef vector[int] run
-    # Accepted moves since then, in the format of the log of ScheduleState.
+    # Accepted moves since then, in the format of the log of ScheduleState; the first `n_to_best` entries lead to the
+    # best schedule.
     cdef vector[int64_t] entries
     cdef Py_ssize_t n_to_best
     # True if `run` followed by all entries is the current schedule.
@@ -149,7 +152,7 @@ cdef class _Journal:
         return 0
 
     cdef int replay(self) except -1 nogil:
-        """Apply the entries that lead to the best schedule to `run`, and discard all entries."""
+        """Turn `run` into the best schedule by applying the first `n_to_best` entries; discard all entries."""
         cdef Py_ssize_t i
         cdef int64_t entry
         for i in range(self.n_to_best):
@@ -161,7 +164,7 @@ cdef class _Journal:
         return 0
 
     cdef int leave(self) except -1 nogil:
-        """Keep only the best schedule, before slots are renumbered."""
+        """Store the best schedule in `run` and forget the moves, because slots are about to be renumbered."""
         self.replay()
         self.is_whole = False
         return 0
@@ -219,7 +222,7 @@ cdef class ScheduleSearch:
     cdef readonly bint one_pass
     # True if the state is valid and contains a run.
     cdef bint ready
-    # For tests: compute the whole state from scratch after each move, and stop at the first error.
+    # For tests: after each move, compare the state with one computed from scratch, and stop at the first difference.
     cdef public bint checking
     # Time and peak of the best schedule; the peak is in units.
     cdef readonly int64_t best_time, best_peak
@@ -349,8 +352,9 @@ cdef class ScheduleSearch:
     cdef int drop_value(self, Py_ssize_t max_candidates) except -1 nogil:
         """Free a value that is live across a slot above the limit, and recompute or load it before its next read.
 
-        Among up to `max_candidates` such values, the one with the most bytes per compute is freed. For a load it is the
-        one with the most bytes times slots until the read.
+        One of up to `max_candidates` such values is chosen. If it will be recomputed, it is the value with the most
+        bytes per unit of compute; if it will be loaded, the value with the largest product of bytes and slots until the
+        read.
         """
         cdef Py_ssize_t t = self.slot_over(), x, v, i, k, u, best = -1, best_read = -1, n_drawn, n_across = 0, track
         cdef double score, best_score = -1
@@ -404,7 +408,7 @@ cdef class ScheduleSearch:
         return self.rerun(self.state.producer[best], t, best_read, self.chance.uniform())
 
     cdef int delete_run(self, bint expensive) except -1 nogil:
-        """Remove a load, or a run that is not the first of its node; if `expensive`, take the costlier of two nodes."""
+        """Remove a load, or a later run of a node; if `expensive`, take the costlier of two random candidates."""
         cdef Py_ssize_t v, other, place
         if self.state.repeats.empty():
             return 0
@@ -607,7 +611,7 @@ cdef class ScheduleSearch:
         return <double>self.time + bytes_cost
 
     cdef int step(self) except -1 nogil:
-        """Draw a kind of move, make one move of it, and accept or undo it."""
+        """Draw a kind of move at random, make one move of this kind, and accept or undo the move."""
         cdef Py_ssize_t share = self.chance.below(100), move = 0, base = 0 if self.profile.area else 7
         base += 14 if self.state.has_loads else 0
         if self.one_pass:
@@ -618,7 +622,7 @@ cdef class ScheduleSearch:
         return self.make(move)
 
     cdef int make(self, Py_ssize_t move) except -1 nogil:
-        """Make one move of a kind, and accept or undo it."""
+        """Make one move of the kind `move`; accept it if the new cost is at most `bar`, else undo it."""
         cdef int done
         cdef double cost
         cdef int64_t time = self.time

@@ -6,8 +6,8 @@ from remat_algos.kernels.types cimport ENDLESS, Int64s, int64_t
 
 @cython.final
 cdef class Engines:
-    # Duration of a store and of a load, and bytes. The index is a value of the graph or a position in a list of copied
-    # values, as the caller decides.
+    # Duration of a store, duration of a load, and bytes of each value. The caller decides what the index is: a value of
+    # the graph, or a position in a list of copied values.
     cdef Int64s out_time, in_time, memory
     # End time of the last run, and of the last store and load.
     cdef int64_t clock
@@ -16,7 +16,8 @@ cdef class Engines:
     cdef vector[int64_t] stored, arrived
     # 1 if the memory of a value lingers: the schedule has freed it, but its store is still running.
     cdef vector[int] lingers
-    # Number and bytes of lingering values, and a lower bound on the time when the first of their stores ends.
+    # n_lingering, lingering_bytes: number and bytes of the values whose memory lingers. next_free: a lower bound on the
+    # time at which the first store of such a value ends.
     cdef Py_ssize_t n_lingering
     cdef int64_t lingering_bytes
     cdef int64_t next_free
@@ -34,7 +35,7 @@ cdef class Engines:
     cdef Py_ssize_t restore(self, const vector[int64_t]& state, int64_t clock) except -1 nogil
 
     cdef inline int fit(self, int64_t live, int64_t limit) except -1 nogil:
-        """Free lingering memory whose store has ended; delay compute until the rest fits within the limit."""
+        """Free lingering memory whose store has ended; delay compute until live and lingering bytes fit the limit."""
         if self.n_lingering == 0 or (self.next_free > self.clock and live + self.lingering_bytes <= limit):
             return 0
         return self.release(live, limit)

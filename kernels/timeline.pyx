@@ -63,11 +63,11 @@ cdef class Engines:
         return 0
 
     cdef int write(self, vector[int64_t]& state) except -1 nogil:
-        """Save everything that determines the further timeline, with times relative to the clock.
+        """Save everything that determines the rest of the timeline, with times relative to the clock.
 
-        Layout: time until the stores and until the loads have ended; pairs (2 * value + lingers, time until the store
-        ends) for running stores and lingering values; -1; pairs (value, time until the load ends) for running loads;
-        -1.
+        Layout: time until all stores have ended; time until all loads have ended; pairs (2 * value + lingers, time
+        until the store ends) for running stores and lingering values; -1; pairs (value, time until the load ends) for
+        running loads; -1.
         """
         cdef Py_ssize_t i
         cdef int64_t x, clock = self.clock
@@ -145,7 +145,8 @@ def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads n
     cdef int[::1] place_of = np.full(graph.n_values if k else 0, -1, np.int32)
     # For each store, the instance whose memory it copies.
     cdef int64_t[::1] source = np.array(store_instance, np.int64)
-    # A linked list of stores for each step at which their instance ends: first entry, and following entries.
+    # For each step, a linked list of the stores whose instances are freed before this step: `leaving` is the first
+    # store of each list, `next_leaving` the next one after each store.
     cdef int[::1] leaving = np.full(m + 1 if k else 0, -1, np.int32)
     cdef int[::1] next_leaving = np.empty(n_copied, np.int32)
     # For each step, the latest end of a load whose memory is freed before this step.

@@ -6,15 +6,16 @@ from remat_algos.kernels.timeline cimport Engines
 from remat_algos.kernels.types cimport int64_t
 
 cdef enum:
-    # Slots per stretch. The engines are saved at the beginning of each stretch. STRETCH divides BLOCK_SIZE.
+    # Number of slots in a stretch; the state of the engines is saved at the beginning of each. STRETCH divides
+    # BLOCK_SIZE.
     STRETCH = 64
 
 
 cdef struct Progress:
-    # Time at the beginning of a stretch, and compute of all runs before the stretch.
+    # clock: time at the beginning of a stretch of slots. done: compute of all runs before it.
     int64_t clock, done
-    # Maximum bytes that linger when a run of the stretch begins: -1 if none linger, ENDLESS if compute waited for a
-    # store.
+    # Maximum number of bytes that linger (freed while their store still runs) when a run of the stretch begins: -1 if
+    # none linger, ENDLESS if compute waited for a store.
     int64_t lingering
 
 
@@ -22,27 +23,27 @@ cdef struct Progress:
 cdef class Timetable:
     cdef ScheduleState state
     cdef Engines engines
-    # The accepted schedule; `known` is False if there is none. For each stretch: its progress, and the state of the
-    # engines at its beginning.
+    # The accepted schedule; `known` is False if there is none. For each stretch: its progress (`kept`), and the state
+    # of the engines at its beginning (`notes`).
     cdef bint known
     cdef int64_t time
     cdef vector[Progress] kept
     cdef vector[vector[int64_t]] notes
-    # For each value: the last slot at which the memory to be stored is live, or -1 if the value is not stored; and
-    # whether one of its loads may have used lingering memory.
+    # freed_at: for each value, the last slot at which the memory to be stored is live, -1 if the value is not stored.
+    # resumed: for each value, whether one of its loads may have used lingering memory.
     cdef vector[int] freed_at
     cdef vector[int] resumed
     # The candidate schedule, with the same fields.
     cdef int64_t tried_time, done
     cdef vector[Progress] tried
     cdef vector[vector[int64_t]] tried_notes
-    # For each stretch, 1 if its timeline may differ even if the engines are in the same state at its beginning.
+    # For each stretch, 1 if its timeline may have changed even if the state of the engines at its beginning has not.
     cdef vector[int] changed
     # Range of stretches in which the candidate differs from the accepted schedule.
     cdef Py_ssize_t begin, until
     # Changes of freed_at, for `undo`: value << 32 | 1 + accepted entry.
     cdef vector[int64_t] moved
-    # Values whose loads use lingering memory.
+    # Values of the candidate with a load that uses lingering memory.
     cdef vector[int] resuming
     # Values loaded between the last run and the next.
     cdef vector[int] awaiting

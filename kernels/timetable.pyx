@@ -1,10 +1,10 @@
 # distutils: language = c++
 """Incremental timeline of a schedule with copies: after a change, only the affected stretches are timed again.
 
-Slots are divided into stretches. For the accepted schedule, the state of the three engines at the beginning of each
-stretch is saved, with times relative to this point. A changed schedule, the candidate, is timed from the stretch of its
-first change. When the engines reach a saved state, the following stretches take the same time as before, up to the next
-change.
+Slots are divided into stretches of equal length. For the accepted schedule, the state of the three engines at the
+beginning of each stretch is saved, with times relative to this point. A changed schedule, the candidate, is timed from
+the stretch of its first change. When the engines reach a saved state, the following stretches take the same time as
+before, up to the next change.
 """
 
 cimport cython
@@ -48,7 +48,7 @@ cdef class Timetable:
         self.moved.clear()
 
     cdef int64_t play(self, double bar) except -1 nogil:
-        """Return the time of the candidate, which is the schedule of the state; ENDLESS if it exceeds the bar."""
+        """Return the time of the candidate, the schedule of `state`; ENDLESS if it exceeds `bar`."""
         cdef Py_ssize_t n_stretches = self.state.n_slots // STRETCH
         self.undo()
         self.resuming.clear()
@@ -142,7 +142,7 @@ cdef class Timetable:
         return 0
 
     cdef int compare(self, Py_ssize_t x, Py_ssize_t slot) except -1 nogil:
-        """Mark the stretches that change if a change at `slot` moves the point at which stored memory of x is freed."""
+        """Mark the stretches that are affected if a change at `slot` moves the slot that frees stored memory of x."""
         cdef Py_ssize_t n_loads = self.state.n_loads_of(x), before = self.freed_at[x], now = -1, p, at
         if n_loads == 0 and before < 0:
             return 0
@@ -166,7 +166,7 @@ cdef class Timetable:
     # ---------------------------------------------------------------- the timeline
 
     cdef int64_t run(self, double bar) except -1 nogil:
-        """Time the marked stretches, and those that begin in another state of the engines than before."""
+        """Time the marked stretches, and those at whose beginning the state of the engines has changed."""
         cdef Py_ssize_t n_stretches = self.kept.size(), stretch = self.next_changed(0), changed
         cdef int64_t clock, done
         self.begin, self.until, self.tried_time = stretch, n_stretches, self.time
@@ -232,7 +232,7 @@ cdef class Timetable:
         return 0
 
     cdef int follow(self, ScheduleState state, Engines engines, Py_ssize_t stretch, double bar) except -1 nogil:
-        """Time a stretch; return 0 if the time exceeds the bar."""
+        """Time a stretch; return 0 if the time exceeds `bar`."""
         cdef Py_ssize_t slot, v, i, j, x
         cdef int64_t limit = self.state.profile.track_limit[0], lingering = -1, clock
         cdef int addend = state.profile.addend[stretch * STRETCH // BLOCK_SIZE]
@@ -303,7 +303,7 @@ cdef class Timetable:
         return max(origins[0][0], row[0][at - 1]) if at else origins[0][0]
 
     cdef bint ends_at(self, Py_ssize_t x, Py_ssize_t slot) noexcept nogil:
-        """Return True if the run in a slot is the last one that reads some instance of a value."""
+        """Return True if the run in a slot is the last reader of an instance of a value."""
         cdef vector[int]* row = &self.state.uses[x]
         cdef vector[int]* origins = &self.state.origins[x]
         cdef Py_ssize_t at = place_after(row[0], slot), i

@@ -19,7 +19,8 @@ cdef class _SeparatorRecursion
 cdef enum:
     _PLAIN = -2
     _UNLIMITED = -1
-    SHORTEST_REPEAT = 16                  # minimum runs to cache
+    # Minimum number of runs of a visit that is cached.
+    SHORTEST_REPEAT = 16
     FEWEST_SLOTS = 1024
     # Scanning a range of ids is faster than sorting if it contains at most this many ids per vertex.
     DENSE = 8
@@ -149,7 +150,7 @@ cdef bint _by_child(const _ComponentRequest& a, const _ComponentRequest& b) noex
 
 @cython.final
 cdef class _SeparatorRecursion:
-    """The recursion and the order that it builds. It is as deep as the tree of separators, which is logarithmic.
+    """The recursion, as deep as the tree of separators (logarithmic), and the order that it builds.
 
     level[v] is valid if seen[v] == calls, that is, until the next call of `reach`. After a MemoryError the order is
     incomplete and n_keeping is too high: discard the object.
@@ -181,7 +182,7 @@ cdef class _SeparatorRecursion:
         return at[0] if at != past and at[0] == self.owner[v] else (at - 1)[0]
 
     cdef int reach(self, int s, vector[int]& targets, vector[int]& reached) except -1 nogil:
-        """Collect the targets and their ancestors in the subtree of s, not passing through live ones; unsorted."""
+        """Collect the targets and their ancestors in the subtree of s, unsorted; do not pass through live vertices."""
         cdef int64_t i = 0, j
         cdef int v, u
         self.calls += 1
@@ -218,7 +219,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int levels(self, int s, vector[int]& reached, vector[int]& own) except -1 nogil:
-        """Collect the reached nodes of the separator; find the last of them that each reached vertex depends on."""
+        """Collect the reached nodes of the separator; set `level` of each reached vertex to the last one it needs."""
         cdef int64_t j
         cdef int v, u, last
         for v in reached:
@@ -235,7 +236,7 @@ cdef class _SeparatorRecursion:
 
     cdef int requests(self, int s, vector[int]& targets, vector[int]& own,
                       vector[_ComponentRequest]& result) except -1 nogil:
-        """Collect the vertices below s that the separator's nodes or the caller read, by component and reader."""
+        """Collect the vertices below s that are targets or read by the separator, sorted by component and reader."""
         cdef vector[_ComponentRequest] each
         cdef _ComponentRequest request
         cdef int64_t i, j
@@ -286,7 +287,7 @@ cdef class _SeparatorRecursion:
         # Targets are never live, so each of them must be run.
         for v in targets:
             visit.key, visit.check = mix_word(visit.key ^ <uint64_t>v), mix_word(visit.check ^ <uint64_t>v)
-        # In batches, what is live also affects the runs. So the hash includes the vertices that are reached.
+        # With batches, the runs also depend on which vertices are live. So the hash includes the reached vertices.
         if self.batch != _PLAIN:
             self.reach(s, targets, reached)
             for v in reached:
@@ -360,7 +361,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int batched(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
-        """Run like `plain`, but a visit of a component also computes vertices for later readers, within the batch."""
+        """Like `plain`, but a visit of a component also computes up to `batch` bytes of vertices for later readers."""
         cdef vector[_ComponentRequest] requests
         cdef int64_t i, begin, past, j
         self.requests(s, targets, own, requests)
@@ -383,7 +384,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int fetch(self, vector[_ComponentRequest]& requests, int64_t begin, int64_t past, int i) except -1 nogil:
-        """Visit a component if reader i is the first reader of some vertex in it."""
+        """Visit a component if reader i is the first reader of a requested vertex in it."""
         cdef vector[int] requested
         cdef int64_t j, extra = 0
         cdef int v
@@ -394,7 +395,7 @@ cdef class _SeparatorRecursion:
         if not missing:
             return 0
         for j in range(begin, past):
-            # Computed earlier, and live until its last reader has run.
+            # The vertex was computed earlier, and stays live until its last reader has run.
             if requests[j].first < i or requests[j].live:
                 continue
             if requests[j].first > i:
