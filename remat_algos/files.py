@@ -227,8 +227,8 @@ def json_of(text: str | bytes, *, exact: bool = False) -> Any:
     """Parse JSON from an untrusted source; if it is invalid or refused, raise ValueError with one sentence.
 
     NaN, Infinity, whole numbers of more than 19 digits, repeated keys, lone surrogates and more than `DEEPEST` levels
-    are refused. With `exact`, decimals become Decimal, or int if they are whole, and numbers that are too large
-    are clamped.
+    are refused. With `exact`, decimals become Decimal, or int if they are whole, and numbers that are too large are
+    clamped.
     """
     if isinstance(text, bytes):
         try:

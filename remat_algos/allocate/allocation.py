@@ -378,7 +378,7 @@ class Allocation:
     buffers : Buffers
     storage : int64[k]
         The block of each buffer. `share_storage` and `colour` make blocks that do not overlap; the buffers of a block
-        use it in turn. `pack` makes one block of buffers that overwrite each other, and one of any other buffer.
+        use it in turn. `pack` makes one block per group of buffers that overwrite each other, and per other buffer.
     offset : int64[k]
         First byte of each buffer.
     size : int

@@ -16,7 +16,7 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.wording import did_you_mean
 
 InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
-"""Maps an operation to the index of the read that its first value may overwrite, to several indices in order of
+"""Maps an operation to the index of the input that its first value may overwrite, to several indices in order of
 preference, or to None to forbid it; or maps the name of a value to the name of the value that it must overwrite."""
 
 
@@ -33,7 +33,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     simulation : Simulation
     table : mapping of str to int, tuple of int, str or None
         Overrides of the built-in rules. An operation, such as "Multiply" or its gradient "grad(Multiply)", maps to the
-        index, from 0, of the read that its first value may overwrite, to several indices in order of preference, or to
+        index, from 0, of the input that its first value may overwrite, to several indices in order of preference, or to
         None to forbid it. The name of a value maps to the name of the value that it must overwrite.
 
     Returns
@@ -44,7 +44,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     Raises
     ------
     AllocationError
-        If a name in the table is unknown, no node of an operation has that many reads, or a value that must be
+        If a name in the table is unknown, no node of an operation has that many inputs, or a value that must be
         overwritten is read later.
     TypeError
         If `simulation` is not a Simulation; for a plan, pass `plan.simulation`.
@@ -90,7 +90,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
 
 
 def _pairs(graph: ComputationGraph, table: InPlaceTable) -> tuple[Int64, Int64, Bool]:
-    """Return pairs (value, read that it may overwrite) and flags for required pairs, which come first for each node."""
+    """Return pairs (value, input that it may overwrite) and flags for required pairs, which come first per node."""
     for name in table:
         as_text(name, "a name in the in-place table")
     demands = [_demand(graph, written, read) for written, read in table.items() if isinstance(read, str)]
@@ -145,7 +145,7 @@ def _sums(graph: ComputationGraph) -> Int64:
 
 
 def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int] | None]) -> Int64:
-    """Return (first value, read) for each node whose operation may work in place, in order of preference."""
+    """Return (first value, input) for each node whose operation may work in place, in order of preference."""
     ops, n_reads = graph.labels.ops or (), np.diff(graph.read_indptr)
     explicit = {_plain(name): _places(name, places) for name, places in table.items()}
     if explicit:
@@ -159,7 +159,7 @@ def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int]
 
 
 def _places_of(op: str, explicit: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the reads that an operation may overwrite, from the table if it has an entry, otherwise from its kind."""
+    """Return the inputs that an operation may overwrite, from the table if it has an entry, or from the kind."""
     name = _plain(op)
     if name in explicit:
         return explicit[name]
@@ -195,7 +195,7 @@ def _differentiated(op: str) -> str:
 def _check_operations(
     table: Iterable[str], explicit: Mapping[str, tuple[int, ...]], ops: Sequence[str], n_reads: Sequence[int]
 ) -> None:
-    """Raise AllocationError for an unknown operation, or a read index that none of its nodes has."""
+    """Raise AllocationError for an unknown operation, or an index beyond the inputs of all its nodes."""
     max_reads: dict[str, int] = {}
     for op, count in zip(ops, n_reads, strict=False):
         max_reads[op] = max(max_reads.get(op, 0), count)

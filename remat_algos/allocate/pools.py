@@ -168,8 +168,8 @@ def cupy_pool(
 ) -> PoolUse:
     """Model the bytes that CuPy's memory pool allocates and reserves.
 
-    A request is rounded up to a multiple of 512 bytes. It gets the smallest free chunk that is large enough, whose
-    remainder stays free, or, if there is none, a new segment of exactly its size. Freed chunks merge with free
+    A request is rounded up to a multiple of 512 bytes. It gets the smallest free chunk that is large enough; the rest
+    of the chunk stays free. Without such a chunk, it gets a new segment of its exact size. Freed chunks merge with free
     neighbours. CuPy chooses between chunks of equal size by the addresses of Python objects, so the reserved bytes are
     predictable only if such ties do not matter; otherwise several rules are tried. Used bytes are always predictable
     unless a limit is reached.

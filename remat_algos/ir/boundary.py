@@ -17,7 +17,7 @@ NAME = "boundary"
 
 @checked_arguments
 def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | None = None) -> ComputationGraph:
-    """Add a node that makes all forward outputs precede every read of a gradient that comes from outside the graph.
+    """Add a node that orders all forward outputs before every node that reads a gradient from outside the graph.
 
     A framework calls the forward part, returns its outputs, and calls the backward part with their gradients. So a
     backward node that reads such a gradient must run after all nodes that compute forward outputs. The node "boundary"
@@ -90,7 +90,7 @@ def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | N
 
 
 def _tangent_readers(graph: ComputationGraph) -> Bool:
-    """Return bool[n]: True for nodes that read an input that no forward node reads."""
+    """Return bool[n]: True for nodes that read an input which the forward part does not read."""
     reads_tangent = np.zeros(graph.n_nodes, bool)
     if graph.resident is not None:
         reader, read = row_of(graph.resident.read_indptr), graph.resident.read_indices

@@ -27,7 +27,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     other gradient reads the output, the node stores these bits as an extra value, `relu:sign`, which its gradient reads
     instead. A ReLU before a convolution is unchanged, since the gradient of the convolution reads the whole output.
 
-    A dropout mask is stored as one bit per element. All its readers decode these bits, also a recomputed dropout.
+    A dropout mask is stored as one bit per element. All its readers decode these bits, including a recomputed dropout.
 
     A node that reads bits has a workspace of the size of the decoded value. Compute is unchanged. Memory increases at a
     step only in two cases. The bits of a value may be live together with the full value; they add 1/32 of its size, or

@@ -88,8 +88,8 @@ class ComputationGraph:
     output : bool[n_values]
         True if the value is live from the first run of its node to the end.
     forward_of : int32[n], optional
-        -1 in the forward part; for a gradient its forward node; -2 for a backward node without a single forward node,
-        such as a sum of gradients.
+        -1 for forward nodes; the forward node of each gradient; -2 for other backward nodes, such as sums of gradients
+        of several nodes.
     backward : Backward, optional
         Gradients, for `differentiate`. By default, they read all values that their node reads or computes.
     resident : Resident, optional

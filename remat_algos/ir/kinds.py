@@ -10,7 +10,7 @@ from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError
 
 FIRST, EITHER = (0,), (0, 1)
-"""Indices of the reads that an operation may overwrite: the first, or either of the first two."""
+"""Indices of the inputs that an operation may overwrite: the first, or either of the first two."""
 
 OTHER = "other"
 """The default layer type."""
@@ -42,7 +42,7 @@ class OperationKind:
     heavy : bool
         True for matrix products and convolutions, which chen2016 and echo2020 never recompute.
     in_place : tuple of int
-        Indices of the reads that the first value may overwrite if nothing reads them later, in order of preference; an
+        Indices of the inputs that the first value may overwrite if nothing reads them later, in order of preference; an
         element-wise sum may overwrite either, as in NNVM.
     gradient_in_place : bool
         True if the operation's gradient is element-wise and may overwrite the gradient that it reads first. Kinds with
@@ -53,7 +53,7 @@ class OperationKind:
     Raises
     ------
     ValueError
-        If `saves` is invalid, an in-place kind saves a read that it overwrites, or `aliases` is one string.
+        If `saves` is invalid, an in-place kind saves an input that it overwrites, or `aliases` is one string.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class OperationKind:
 
     @property
     def gradient_places(self) -> tuple[int, ...]:
-        """Indices of the reads that the gradient may overwrite."""
+        """Indices of the inputs that the gradient may overwrite."""
         return FIRST if self.in_place or self.gradient_in_place else ()
 
 
@@ -176,7 +176,7 @@ KINDS = (
     ),
     OperationKind("Upsample", aliases=("ResizeImages", "Interpolate", "Resize")),
 )
-"""The built-in kinds, family by family; `register_kinds` adds others."""
+"""The built-in kinds, similar ones together; `register_kinds` adds others."""
 
 
 @checked_arguments

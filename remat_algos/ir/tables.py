@@ -93,9 +93,9 @@ class Tables:
     """The rows of a graph, in any order.
 
     `backward` is "none" without gradients, "to come" if the rows describe gradients, and "present" if gradients are
-    nodes. `views` maps the names of views to those of their bases. `compute_scale` is the factor by which
-    costs were multiplied, by default derived from their decimals. `unsized` lists the nodes without a size in the file,
-    `uncosted` the nodes without a cost, and `ignored` the columns, keys or attributes of the file that are not used.
+    nodes. `views` maps the names of views to those of their bases. `compute_scale` is the factor by which costs were
+    multiplied, by default derived from their decimals. `unsized` lists the nodes without a size in the file, `uncosted`
+    the nodes without a cost, and `ignored` the columns, keys or attributes of the file that are not used.
     """
 
     nodes: list[NodeRow]

@@ -1,9 +1,9 @@
 """The cheapest policy per block within a budget.
 
-Each kind of block has a list of options; an option is a set of operators whose outputs stay in memory. In simulations,
-every block takes one of its options. They measure the bytes that the option keeps, the peak during the block's own part
-of the schedule, and the cost of recomputation. A dynamic program chooses one option per block; its state is the number
-of bytes kept by earlier blocks. A simulation then checks each choice.
+Each kind of block has a list of options; an option is a set of operators whose outputs stay in memory. Simulations, in
+which every block takes one of its options, measure the bytes that each option keeps, the peak during the block's own
+part of the schedule, and the cost of recomputation. A dynamic program chooses one option per block; its state is the
+number of bytes kept by earlier blocks. A simulation then checks each choice.
 """
 
 from __future__ import annotations
@@ -352,7 +352,7 @@ class _BlockSearch:
             coarse = host.any() and np.unique(host).size > tuning.HOST_PARTS
             part = host * tuning.HOST_PARTS // (self.host + 1) if coarse else host
             order = _frontier(kept, cost, part)
-            # Of the states in each range of bytes, keep the one with the fewest bytes and the one with the lowest cost.
+            # In each range of bytes, keep the state with the fewest bytes and the state with the lowest cost.
             if order.size > tuning.MAX_BLOCK_STATES:
                 cells = tuning.MAX_BLOCK_STATES // 2 // np.unique(part[order]).size
                 cell = part[order] * cells + kept[order] * cells // (limit + 1)
@@ -492,7 +492,7 @@ class _SavedSets:
         return subsets[np.sort(np.unique(subsets, axis=0, return_index=True)[1])]
 
     def _lawful(self, saved: Bool) -> Bool:
-        """Return bool[o]: False for a set that saves a random draw but not all later draws of the block."""
+        """Return bool[o]: False for a set that saves a random operator but not all later ones in the block."""
         drawn = (saved | self.forced)[:, self.draws & self.eager]
         lawful: Bool = np.all(drawn[:, 1:] >= drawn[:, :-1], axis=1)
         return lawful

@@ -263,7 +263,7 @@ class MemberReads(NamedTuple):
 
 
 def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
-    """Return the reads of values that block members compute; reads by nodes that are not needed are ignored."""
+    """Return which nodes read the values of block members. Readers that are not needed are ignored."""
     block = _block_of(graph, blocks.members)
     pairs = np.stack([graph.producer[graph.read_indices], row_of(graph.read_indptr)], axis=1)
     pairs = pairs[(block[pairs[:, 0]] >= 0) & graph.needed[pairs[:, 1]]]

@@ -34,7 +34,7 @@ NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
 class Checked(NamedTuple):
-    """The results of checking a plan. `narrower` is proven only if strict. `NEVER_CHECKED` entries are not checked."""
+    """The results of checking a plan. `narrower` is only proven if strict; `NEVER_CHECKED` lists what is unchecked."""
 
     graph: ComputationGraph
     simulation: Simulation

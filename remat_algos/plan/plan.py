@@ -98,12 +98,13 @@ class Plan(Result):
     report : SearchReport
         Solvers tried, other plans found, and how the search ended.
     reservation : Reservation, optional
-        Bytes that the allocator reserves, to which the limit applies; for an arena, with the addresses. By default the
-        peak.
+        The bytes that the allocator reserves, and for an arena the addresses. The limit applies to these bytes. By
+        default, they are the peak.
     constraints : Constraints, optional
         Constraints that the schedule satisfies in addition to the budget. The bound ignores them.
     narrower : LowerBound, optional
-        The method's bound for a narrower class of schedules; with constraints, only for schedules that satisfy them.
+        The method's bound for a smaller class of schedules. With constraints, the class contains only schedules that
+        satisfy them.
     solver_peak_bound : int, optional
         Lower bound on the peak in bytes that the method proved, if it is above `least_peak_bound`.
     loaded : bool
@@ -379,7 +380,7 @@ class Plan(Result):
         """Write the `text` of a form, by default JSON, or a memory snapshot; a failed write leaves no partial file.
 
         The form "snapshot" is the pickle that pytorch.org/memory_viz and `torch.cuda._memory_viz` read. Its addresses
-        are those of the plan's arena, or without one, those of `ra.allocate.pack` without its search.
+        are those of the plan's arena. Without an arena, they come from `ra.allocate.pack` without its exact search.
         """
         if form == SNAPSHOT:
             from remat_algos.allocate.snapshot import snapshot_bytes
@@ -489,7 +490,7 @@ def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = F
 
 
 def bounded(plan: Plan) -> Plan:
-    """Compute the bound of a plan, and return the plan; after an interrupt, with the bound reached by then."""
+    """Compute the bound of a plan, and return the plan. After an interrupt, it has the bound reached by then."""
     with until_stopped() as ending:
         _ = plan.bound
     return plan if ending.stop.complete else replace(plan, report=replace(plan.report, stop=ending.stop))

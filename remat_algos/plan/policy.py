@@ -294,8 +294,8 @@ def nearest(simulation: Simulation, blocks: Blocks, semantics: str) -> tuple[lis
         kept = b in blocks.refusals or not (again or away)
         decisions.append(KEEP if kept else OFFLOAD if away else RECOMPUTE)
         drawn = members[np.isin(members, blocks.draws)]
-        # PyTorch restores the state of the random generator before a rerun. So all draws after a saved draw must be
-        # saved too.
+        # PyTorch restores the state of the random generator before a rerun. So all random operators after a saved one
+        # must be saved too.
         if semantics == EAGER:
             saved[drawn] = np.logical_or.accumulate(saved[drawn])
         saved[np.intersect1d(members, blocks.fixed)] = False

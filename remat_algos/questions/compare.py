@@ -34,7 +34,7 @@ from remat_algos.wording import by_reason, counted, format_bytes, one_line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """The plan of one solver, or if it has none, the reason and the lowest peak that it reached."""
+    """The plan of one solver. Without a plan, the reason, and the lowest peak that the solver reached."""
 
     solver: str
     plan: Plan | None
@@ -119,7 +119,7 @@ class Comparison(Result):
             yield f"lower bound: {extra} more than one pass, by {bound.source}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the figures of each plan; for a solver without a plan, its lowest peak."""
+        """Yield the figures of each plan, or the lowest peak of a solver without a plan."""
         graph = self.graph
         for entry in self.entries:
             if entry.plan is not None:
@@ -305,7 +305,7 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
 
 
 def _rank(by_peak: bool, entry: Entry) -> tuple[bool, int, int, bool]:
-    """Return the sort key: plans by compute, or if `by_peak` by peak; then entries without a plan, by peak reached."""
+    """Return the sort key: first plans by compute or, if `by_peak`, by peak; then entries without a plan, by peak."""
     if entry.plan is None:
         return (True, entry.reached if entry.reached is not None else 2**62, 0, False)
     first, second = entry.plan.time, entry.plan.peak_memory

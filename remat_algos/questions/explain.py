@@ -341,7 +341,7 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     ----------
     plan : Plan
     value : str, optional
-        The value or node to explain; by default values that are offloaded, then the decisions about the most bytes.
+        The value or node to explain; by default, offloaded values, and then the decisions about the largest values.
     most : int
         Maximum number of decisions if no value is named.
 

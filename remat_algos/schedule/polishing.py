@@ -150,8 +150,8 @@ def sink_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
     """Move runs later, as long as each computes at least as many bytes as it frees.
 
     A run moves to just before its first reader, unless values that it reads would have to stay live longer and are
-    larger than the values that it computes. It never moves past a recomputation of its reads, and it stays within the
-    peak of the schedule.
+    larger than the values that it computes. It never moves past a recomputation of a value that it reads, and it stays
+    within the peak of the schedule.
 
     Parameters
     ----------

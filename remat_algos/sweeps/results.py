@@ -173,7 +173,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
     def plan(self, i: int) -> Plan:
         """Return the plan of a row after simulating and verifying it.
 
-        PlanError if there is no such row, or its plan is missing, damaged or changed.
+        Raise PlanError if there is no such row, or its plan is missing, damaged or changed.
         """
         if not 0 <= i < len(self):
             raise PlanError("there is no row {i}; there are {count:row}", i=i, count=len(self))
