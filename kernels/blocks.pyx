@@ -393,7 +393,7 @@ cdef class PairFigures(_BlockOrder):
     cdef int[::1] seen, marked, extender, shown, counted, read, first_read
     # For the current L: rows of the sets L' for which the blocks of L' and of all its supersets exceed a bound.
     cdef vector[Py_ssize_t] hopeless
-    # Flags of the values outside L that gradients owned by nodes of L read directly, or need to recompute a node.
+    # Flags of the values outside L that gradients of nodes of L need: their inputs, and what recomputes these.
     cdef unsigned char[::1] later
     # For each transient: bytes of the inputs that are live for it alone (`extends`), bytes of its values (`keeps`).
     cdef int64_t[::1] extends, keeps
@@ -526,7 +526,7 @@ cdef class PairFigures(_BlockOrder):
                 self.later[x] = False
 
     cdef int look_ahead(self, Py_ssize_t source, Py_ssize_t w) except -1 nogil:
-        """Mark the values outside L that gradients owned by nodes of L read directly, or need to recompute a node."""
+        """Mark the values outside L that gradients of nodes of L need: their inputs, and what recomputes these."""
         cdef Py_ssize_t v
         cdef int64_t j
         cdef size_t i

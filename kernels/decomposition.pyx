@@ -586,7 +586,7 @@ cdef class _Forest:
         self.largest.resize(b)
 
     cdef int visit(self, int begin) except -1 nogil:
-        """Visit the part that contains a bag; compute above, size and largest with this bag as the root."""
+        """Visit the part that contains a bag; compute `above`, `size` and `largest` with this bag as the root."""
         cdef Py_ssize_t at = 0, total
         cdef int64_t j
         cdef int x, y

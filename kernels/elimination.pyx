@@ -49,7 +49,8 @@ cdef class EliminationRun:
     """A resumable elimination that always takes the vertex with the minimum key.
 
     indptr : int64[n + 1], indices : int32[2 m]; rank : int32[n] a permutation, ties go to the smallest rank; rule : a
-    constant above; tie_by_degree : if True, ties go to the minimum degree first; below : the width at which to stop
+    constant above; tie_by_degree : if True, ties go to the minimum degree first; below : stop at a bag
+    of this width or more
     After a MemoryError a run cannot continue: make a new one.
     Cost: for each vertex the pairs in its bag and, unless the rule is "degree", the common neighbours for each added
     edge; O(n + m + added edges + bags) memory. Meant for small width: bags of w vertices take about n w^2 time.

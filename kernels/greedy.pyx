@@ -89,7 +89,7 @@ cdef class _RunList:
     # For each node: its first run (`original`); its last run that is placed or current (`latest`); and the run that was
     # created last (`newest`), from which `older` leads to all other runs of the node.
     cdef vector[int] original, latest, newest
-    # Placed runs with live bytes that may be postponed; run r is at position all[r].where.
+    # Placed runs that have live bytes and may be postponed; run r is at position all[r].where.
     cdef vector[int] live
     # Runs whose blocks must be examined again, in the order in which they changed.
     cdef vector[int] touched
@@ -378,7 +378,7 @@ cdef class _PostponableBlocks:
     # For each level: 1 if the last search found no block (`barren`), and the length of `touched` after that search.
     cdef vector[char] barren
     cdef vector[size_t] barren_since
-    # Ends whose cached block could not be used because the current run reads it.
+    # Ends whose cached block could not be used because the current run reads one of its values.
     cdef vector[int] passed
     # The runs of the chosen block, from last to first.
     cdef vector[int] chosen
@@ -611,7 +611,8 @@ cdef class _GreedyWalk:
     cdef int run_again(self, int run) except -1 nogil:
         """Insert a later run of the same node and transfer the future reads to it.
 
-        With `moves`, a run that nothing has read is removed, that is, moved. A run may be moved only once.
+        With `moves`, the old run is removed if nothing has read it: the run is moved, not repeated. A run may be moved
+        only once.
         """
         cdef int place = self.place_for(run), again = self.runs.new_run(self.runs.all[run].node)
         self.runs.insert(again, place)

@@ -133,9 +133,9 @@ cdef class LiveSetSearch:
     Every node of the graph must be needed. The graph must not contain values that are neither read nor outputs;
     their bytes count only in `own`.
 
-    own : int64[n] bytes of all values of each node, including omitted ones, and of its workspace; spoiled_indptr :
-    int64[n + 1], spoiled : int32[k] the nodes that must not run after each node; limit : bytes; ceiling : only sets
-    with a smaller key are visited
+    own : int64[n] bytes of all values of each node, even of those not in the graph, and of its workspace;
+    spoiled_indptr : int64[n + 1], spoiled : int32[k] the nodes that must not run after each node; limit : bytes;
+    ceiling : only sets with a smaller key are visited
 
     Cost: O(n) time and about 45 bytes per set, 37 with up to 64 values; there may be 2**n_values sets. With more than
     about forty nodes the search rarely finishes, but the key is a valid lower bound at any time.

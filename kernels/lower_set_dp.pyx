@@ -424,7 +424,7 @@ cdef struct ChainLabel:
 
 @cython.final
 cdef class MinimumCost:
-    """Minimum cache of a chain within the budget to each lower set, for each cost up to a cap.
+    """For each lower set and each cost up to a cap, the minimum cache of a chain to this set within the budget.
 
     steps : ChainSteps; budget : bytes; unit : unit of the costs; cap : maximum cost, in units
     Cost: O(p cap) time for p steps, up to 12 k cap bytes of memory; a larger unit reduces both.
@@ -534,7 +534,7 @@ cdef class MinimumCost:
         return rows[::-1]
 
     cdef int64_t parent(self, Py_ssize_t* at, int64_t label) noexcept nogil:
-        """Return the label that a label extends, and set `at` to its set; -1 if none fits."""
+        """Return the label that was extended to this label, and set `at` to its set; -1 if there is none."""
         cdef Py_ssize_t source
         cdef ChainStep step
         cdef int64_t low, high, middle, before

@@ -193,7 +193,9 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
             i = computed + output_value[j] - value_indptr[v]
             under = newest[read[j]]
             pinned = output[output_value[j]] and newest[output_value[j]] < 0
-            # In place is possible if this step reads the value last, the value is no output, and the sizes are equal.
+            # In place is possible if this step is the last reader of the value, the value is not an output, and both
+            # values
+                # have the same size.
             possible = over[i] < 0 and not overwritten[under] and end[under] == step + 1 and not output[read[j]]
             possible = possible and memory[output_value[j]] == memory[read[j]] and not stored[under]
             if demanded[j] and not possible:
@@ -349,7 +351,7 @@ cdef class _PlacedBlocks:
         return top if lowest_gap < 0 else lowest_gap
 
     cdef int forget(self, Py_ssize_t at, int64_t first) except -1 nogil:
-        """Drop the blocks of a chunk that end at or before `first`, the earliest begin of all blocks to come."""
+        """Drop the blocks of a chunk that end at or before `first`, the earliest begin of all blocks still to place."""
         cdef vector[_PlacedBlock]* row = &self.rows[self.chunks[at].row]
         cdef Py_ssize_t i, kept = 0
         for i in range(<Py_ssize_t>row.size()):

@@ -503,7 +503,7 @@ cdef class _PackingState:
         return n_choices
 
     cdef Py_ssize_t level(self, Py_ssize_t s, Py_ssize_t lo) noexcept nogil:
-        """Return the first of the adjacent sections with the same floor as s."""
+        """Return the first section of the range around s in which all floors are equal."""
         cdef int64_t height = self.floor[s]
         while s > lo and self.floor[s - 1] == height:
             s -= 1

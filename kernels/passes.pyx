@@ -247,7 +247,7 @@ cdef class _Replay:
     cdef int[::1] place
 
     cdef void look_ahead(self) noexcept nogil:
-        """Compute next_run and next_read, and the first run and the first read for coming_run and coming_read."""
+        """Compute next_run and next_read; set coming_run and coming_read to the first runs and reads."""
         cdef Py_ssize_t step, m = self.order.shape[0], at = self.next_read.shape[0]
         cdef int64_t j
         cdef int v, x
@@ -272,7 +272,7 @@ cdef class _Replay:
         return True
 
     cdef void put_in(self, int v, int64_t size) noexcept nogil:
-        """Add `size` bytes of a value that becomes spare to the spare bytes of node v."""
+        """A value of node v has become spare: add its `size` bytes to the spare bytes of v."""
         cdef int at = self.place[v], due = self.coming_run[v]
         if size == 0:
             return

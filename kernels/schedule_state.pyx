@@ -120,7 +120,7 @@ cdef class ScheduleState:
         if self.output[x]:
             return 0
         if at + 1 < <Py_ssize_t>row.size() and (i + 1 == <Py_ssize_t>runs.size() or row[0][at + 1] < runs[0][i + 1]):
-            # A later read of the same instance keeps the value live at this slot already.
+            # A later read of the same instance already keeps the value live at this slot.
             return 0
         end = runs[0][i] + 1
         if at > 0 and row[0][at - 1] >= end:

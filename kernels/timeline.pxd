@@ -64,7 +64,7 @@ cdef class Engines:
         return 0
 
     cdef inline int note_load(self, Py_ssize_t x) except -1 nogil:
-        """Record the load that has just begun, so that `write` and `start` know about it."""
+        """Record the load that has just begun, so that `write` saves it and `start` resets it."""
         self.fetched.push_back(x)
         self.fetched.push_back(self.in_free)
         return 0

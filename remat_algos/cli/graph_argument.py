@@ -41,7 +41,7 @@ def read_source(arguments: argparse.Namespace) -> ComputationGraph:
 
 
 def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
-    """Read the graph without changes, and notes on missing sizes and costs; with --json the notes become warnings."""
+    """Return the graph in the file, and notes on missing sizes and costs; with --json the notes become warnings."""
     from remat_algos.formats.graph_files import read_with_notes
 
     graph, notes = read_with_notes(arguments.graph, nodes=arguments.nodes)

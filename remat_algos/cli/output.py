@@ -175,7 +175,7 @@ def progress_line(
 
 
 def progress_text(done: int, total: int, what: str, seconds: float, width: int, *, keeps: bool = True) -> str:
-    """Format the share done, the time and the parts of `what`, which " · " separates, in at most two lines."""
+    """Format the share done, the time, and `what`, whose parts are separated by " · ", in at most two lines."""
     what = printable(what)
     parts = [f"{100 * done // total} %", f"{int(seconds) // 60}:{int(seconds) % 60:02}", *what.split(" · ")]
     parts += ["Ctrl-C keeps the best"] if keeps and " · best" in what else []

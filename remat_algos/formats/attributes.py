@@ -146,7 +146,7 @@ class _AttributeReader:
 
 
 def _separated(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
-    """Split into rows of nodes and of values; values get rows only if the row of their node cannot describe them."""
+    """Split into rows of nodes and of values; a value has a row only if the row of its node cannot describe it."""
     extra: dict[str, list[Texts]] = {}
     for key, texts in nodes.items():
         if texts.get("value_of"):

@@ -94,7 +94,7 @@ def with_unit(text: str, unit: str) -> str:
 
 
 def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> str:
-    """Return the unit of all costs; raise GraphError if they, or `named` (the unit that the graph states), differ."""
+    """Return the unit of all costs, which `named` may state for the graph; raise GraphError if units differ."""
     pairs = {(meaning.column, meaning.unit) for meaning in meanings if meaning.column in COSTS}
     units = sorted({unit for _, unit in pairs if unit} | ({named} if named else set()))
     bare = {column for column, unit in pairs if not unit and not named}

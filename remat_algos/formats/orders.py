@@ -199,7 +199,7 @@ class Order:
 
     @faults_as(PlanError)
     def _of_lines(self, node_names: Collection[str]) -> tuple[list[str], list[Other] | None]:
-        """Return the computed nodes and all other actions; None instead of these if the lines are only names."""
+        """Return the computed nodes, and the list of other actions, which is None if the lines are only names."""
         lines = [line for line in self.lines if line in node_names or not line.startswith("#")]
         if not lines:
             raise fault(self.source, EMPTY, forms=FORMS)

@@ -336,7 +336,7 @@ def _resident_rows(graph: ComputationGraph) -> list[ResidentRow]:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records of nodes (including residents and views), of edges, and of values that need their own records."""
+    """Records of nodes (including residents and views), of edges, and of values of nodes with several or named ones."""
 
     nodes: list[Record]
     edges: list[Record]

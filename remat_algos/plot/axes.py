@@ -194,7 +194,7 @@ def dots(ax: Axes, points: Any, sizes: Any, colours: Sequence[str]) -> None:
 
 
 def text_width(text: str, size: float = tuning.FONT) -> float:
-    """Return the width in inches of the longest line of a text, by default in the font size of boxes."""
+    """Return the width in inches of the longest line of a string, by default in the font size of boxes."""
     return max(map(len, text.split("\n"))) * tuning.LETTER * size * POINT
 
 

@@ -32,7 +32,7 @@ SWEEPS, ORDERINGS, MAX_LAYOUT_WORK = 6, 40, 10_000_000
 # ---- limits on what is drawn
 # Maximum numbers of nodes drawn as boxes, nodes drawn as dots, bags, lower sets. Higher: slower, less legible.
 MAX_BOXES, MAX_DOTS, MAX_BAGS, MAX_DRAWN_SETS = 150, 50_000, 200, 500
-# Maximum numbers of nodes and edges of a graph that a notebook draws. Higher: megabytes of output.
+# Maximum numbers of nodes and edges of a graph that a notebook draws. Higher: larger drawings, larger notebooks.
 MAX_DRAWN, MAX_EDGES = 400, 1_000
 # Maximum numbers of buffers that are drawn with outlines, and with names. Higher: more details, less legible.
 MAX_OUTLINED, MAX_NAMED_BUFFERS = 2_000, 400

@@ -57,7 +57,7 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
     places = max([0, *(-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a)])
     costs = [Decimal(a) for a in amounts if a > 0]
     total = sum(costs, Decimal())
-    # If the sum is too large even without scaling, the checks of the graph refuse it.
+    # If the sum is too large even without scaling, the checks of the graph reject it.
     if places == 0 or total >= LARGEST_SUM:
         return [int(a) for a in amounts], 1
     if places > MAX_PLACES or total.scaleb(places) >= LARGEST_SUM:

@@ -139,7 +139,7 @@ class _Contraction:
         return total
 
     def of_values(self, old: Int64, inner: Int64) -> Int64:
-        """int64[n_new_values]: entry of `old` for a value that stays, of `inner` for the inner value of a block."""
+        """int64[n_new_values]: entries of `old` for values that stay, entries of `inner` for inner values of blocks."""
         owner = row_of(self.value_indptr)
         return np.where(self.origin >= 0, old[self.origin], inner[owner])
 
@@ -165,7 +165,7 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
     begins[np.searchsorted(rest, _first_fed(graph, rules, np.where(moved, 0, run)))] = True
     run[rest] = np.cumsum(begins)
     next_run = np.append(run[rest], run.max() + 1)[np.searchsorted(rest, np.flatnonzero(moved))]
-    # Sort key: even for nodes that stay in their run, and one less for `once` nodes that move before a run.
+    # Sort key: 2 * run for the nodes of a run, and one less for a `once` node that moves before this run.
     place = 2 * run
     place[moved] = 2 * next_run - 1
     order = np.argsort(place, kind="stable")
@@ -175,7 +175,7 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
 
 
 def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
-    """Return the first node with a gradient of every run whose inputs from outside have no gradients."""
+    """For each run that reads no outside value with a gradient, return the first node that reads an inside one."""
     reader = row_of(graph.read_indptr)
     has_gradient = rules.grad_memory[graph.read_indices] >= 0
     reader, source = reader[has_gradient], graph.producer[graph.read_indices[has_gradient]]
@@ -301,7 +301,7 @@ def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) 
     learned = resident is not None and bool((resident.role == PARAMETER).any())
     for parameter_gradients in (False, True)[: 1 + learned]:
         nodes, blocks = (_IdOrderSteps.of(graph, parameter_gradients) for graph in (fine, coarse))
-        # False for single nodes inside the id range of a block.
+        # True for steps of merged blocks, False for single nodes inside the id range of a block.
         own = home[blocks.owner] == blocks.owner
         for scratch, backward in ((workspace, False), (grad_workspace, True)):
             inside = nodes.rise(coarse.n_nodes, span, nodes.backward == backward)
@@ -332,7 +332,7 @@ class _IdOrderSteps:
     backward: Bool
     # True for the gradient of a loss.
     seed: Bool
-    # Bytes live during the step, and bytes of them live before it.
+    # live: bytes live during the step. before: how many of them were live before it.
     live: Int64
     before: Int64
 

@@ -116,7 +116,7 @@ def _counting(options: Mapping[str, Any]) -> str:
 
 
 def _builder(model: str, options: Mapping[str, Any], vary: str, bits: int) -> Callable[[int], ComputationGraph]:
-    """Return a function from a value of the varied option to a training graph; `bits` per encoded element, or 0."""
+    """Return a function from a value of the varied option to a training graph, encoded with `bits` per element."""
     of_parameters = bool(bits) and options.get("parameter_gradients") is True
     own = {"parameter_gradients": False} if of_parameters else {}
 

@@ -240,7 +240,7 @@ def _copies(simulation: Any, timed: Timeline | None) -> dict[str, Any]:
 
 
 def _fit(limit: int, reserved: Any) -> str:
-    """Describe whether a simulation fits a limit; the order of frees in the same step can decide that."""
+    """Describe whether a simulation fits a limit, which may depend on the order of frees within a step."""
     if reserved.memory <= limit:
         return "it fits"
     return "it may fit, depending on ties" if reserved.least <= limit else "it does not fit"

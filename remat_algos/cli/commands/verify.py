@@ -63,6 +63,6 @@ def _problem(plan: "Plan") -> Iterator[str]:
 
 
 def _not_checked(record: dict[str, Any]) -> list[str]:
-    """Return the names of unchecked entries; all details except the proof of the bound are among them."""
+    """Return the names of unchecked entries: `NEVER_CHECKED`, and all details except the proof of the bound."""
     details = [f"details.{name}" for name in record["details"] if name != "bound"]
     return [*(name for name in NEVER_CHECKED if name != "details"), *details]

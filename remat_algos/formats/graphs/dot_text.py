@@ -109,7 +109,7 @@ def _check_work(text: str, source: str) -> None:
 
 
 def _draw(drawing: Drawing, graph: Any, node: Texts, edge: Texts, source: str) -> None:
-    """Add the statements of a graph or subgraph in order, because `node [...]` applies only to later nodes."""
+    """Add statements of a (sub)graph to a drawing in their order, because `node [...]` applies only to later nodes."""
     parts = [*graph.get_node_list(), *graph.get_edge_list(), *graph.get_subgraph_list()]
     for part in sorted(parts, key=lambda part: part.get_sequence()):
         attributes, kind = _attributes(part, source), part.obj_dict["type"]

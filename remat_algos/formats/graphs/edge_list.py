@@ -118,7 +118,7 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
 
 
 def _kind(sources: Sequence[str], targets: Sequence[str]) -> str | None:
-    """Describe two columns without a common name if they cannot be nodes, such as "names and numbers"; else None."""
+    """Return what two columns without a common name contain, such as "decimals", if they cannot be nodes; else None."""
     of_sources, of_targets = ({bool(_AMOUNT.fullmatch(name)) for name in names} for names in (sources, targets))
     if of_sources == of_targets == {True} and any("." in name for name in (*sources, *targets)):
         return "decimals"
@@ -141,7 +141,7 @@ def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """Write a line `u v` per edge, and a line per node without reads, so that the order of nodes is preserved."""
+    """Write a line `u v` per edge, and a line per node without inputs, so that the order of nodes is preserved."""
     if graph.n_nodes > 1 and not graph.read_indices.size:
         raise GraphError("the graph has no edges, which an edge list needs; write tables or JSON")
     names, (indptr, sources) = list(map(_written, graph.node_names())), graph.predecessors

@@ -94,7 +94,7 @@ def from_json(text: str, source: str = "JSON") -> ComputationGraph:
     Raises
     ------
     GraphError
-        If the text is neither; the message has the location.
+        If the text has neither format; the message gives the location.
 
     Examples
     --------

@@ -167,7 +167,7 @@ def node_changes(lanes: Lanes, steps: range) -> Changes:
 
 
 def _changes(spans: list[tuple[int, int, int]], steps: range) -> list[tuple[int, int]]:
-    """Return the (place, state) changes of a node with instances (begin, end, state); the latest one live counts."""
+    """Return the (place, state) changes of a node, given by the latest of its live instances (begin, end, state)."""
     inside = {step for begin, end, _ in spans for step in (begin, end) if steps.start < step < steps.stop}
     states: list[tuple[int, int]] = []
     # Max-heap by begin, then by state; expired instances are popped lazily.

@@ -26,7 +26,7 @@ BLANK = -1
 
 
 def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
-    """int8[r, c]: state of each range of nodes (columns) in each range of steps (rows), the maximum over the cell.
+    """int8[r, c]: state of each range of nodes (columns) in each range of steps (rows), the highest in each cell.
 
     `rows` and `columns` are the boundaries of the ranges. States: 0 no live value, 1 a value of the node is live,
     2 first run, 3 recomputation, 4 the load of a value begins.

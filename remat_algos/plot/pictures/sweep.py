@@ -120,7 +120,7 @@ def _ranked(ratios: Mapping[str, Sequence[float]]) -> list[str]:
 
 
 def _stairs(above: Sequence[float], right: float) -> Points:
-    """Return (% above the best, % of the problems) at each distance from 0 to the right end."""
+    """Return the points of a profile: x % above the best, and the % of problems that are at most x % above it."""
     finite = [x for x in above if x < float("inf")]
     return [(x, 100 * bisect_right(finite, x) / len(above)) for x in sorted({0.0, *finite, max([right, *finite])})]
 

@@ -53,7 +53,7 @@ def llama(
 
 
 def grouped_attention(net: Layers, x: Tensor, heads: int, kv_heads: int, mask: Tensor | None) -> Tensor:
-    """Add self-attention with rotary positions and a residual connection; it is fused if there is no mask."""
+    """Add self-attention with rotary positions and a residual connection, fused into one node if there is no mask."""
     width = x.shape[-1]
     if width % (2 * heads):
         raise net.fault(

@@ -61,7 +61,7 @@ def resnet(
     stages : tuple of int, optional
         Number of blocks of each stage; overrides the depth.
     bottleneck : bool
-        True: blocks have 1 x 1, 3 x 3 and 1 x 1 convolutions, and four times as many channels between blocks. False:
+        True: blocks have 1 x 1, 3 x 3 and 1 x 1 convolutions; the last one multiplies the channels by four. False:
         blocks have two 3 x 3 convolutions.
     width : int
         Channels of the first stage; each later stage has twice as many as the previous one.
