@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
-from textwrap import fill
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from docs import console, contributing
 from docs.page_parts import filled, table
+from docs.reproductions.page import wrapped
 from tests.benchmarks.occasion import Occasion, commit
 
 DOCS = Path(__file__).resolve().parent
@@ -560,9 +560,7 @@ def needed(record: dict[str, dict]) -> str:
         *(f"at least {minutes(own)} for `{name}`" for name, own in rest.items() if own),
         *([f"not measured: {unknown}"] if unknown else []),
     ]
-    lines = fill(f"- **Time**: {'; '.join(said)}", 118, break_long_words=False, break_on_hyphens=False).replace(
-        "\n", "\n  "
-    )
+    lines = wrapped(f"- **Time**: {'; '.join(said)}", 118).replace("\n", "\n  ")
     return f"- **Memory**: {memory} for the largest process of those that were measured.\n{lines}."
 
 

@@ -35,6 +35,7 @@ extensions = [
     "docs.plans",
     "docs.sphinx_cache",
     "docs.steps.pages",
+    "docs.typesetting",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
@@ -43,6 +44,8 @@ extensions = [
     "sphinxcontrib.bibtex",
 ]
 
+default_role = "literal"  # single backticks in docstrings
+smartquotes = False  # they would change the quotes and dashes of values and options
 exclude_patterns = ["reproductions"]  # pages of papers include them
 
 html_theme = "furo"

@@ -9,13 +9,13 @@ import json
 import sys
 from functools import reduce
 from pathlib import Path
-from textwrap import fill
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
 from docs.page_parts import filled, table
+from docs.reproductions.page import wrapped
 from remat_algos.wording import format_bytes
 from tests.benchmarks.occasion import Occasion
 
@@ -76,7 +76,7 @@ def times(record):
         f"and more, in nodes of 100 us and more, were within 10 % of the predicted time, half of them within "
         f"{100 * half:.0f} %. Such shares depend on what else the machine does: it was {occasion(record)}."
     )
-    return f"{fill(said, 120, break_on_hyphens=False, break_long_words=False)}\n"
+    return f"{wrapped(said)}\n"
 
 
 def occasion(record):

@@ -163,7 +163,8 @@ def test_up_to_twelve_nodes_have_names(edges):
     graph = ra.ComputationGraph.from_edges(edges)
     assert graph.n_nodes == 12
     root = ET.fromstring(animation(graph).svg())
-    names = [text.text for text in root.findall("{*}text") if text.get("font-size") == "10"]
+    drawn = [text for text in root.findall("{*}text") if float(text.get("y")) <= module.GRAPH_HEIGHT]
+    names = [text.text for text in drawn if text.get("font-size") == "11"]
     assert names == [graph.labels[v] for v in range(12)]
 
 
@@ -209,7 +210,7 @@ def test_some_steps_are_a_part_of_all(plan):
     assert animated.trace.tolist() == plan.simulation.memory_trace[4:12].tolist()
     captions = ET.fromstring(animated.svg()).findall(".//{*}tspan")
     names = plan.schedule.names(plan.graph)
-    assert [each.text for each in captions] == [f"{step} {names[step]}" for step in range(4, 12)]
+    assert [each.text for each in captions] == [f"{step}: {names[step]}" for step in range(4, 12)]
 
 
 def test_names_stand_below_few_nodes_and_are_escaped():

@@ -108,16 +108,24 @@ def test_every_command_has_a_section_with_an_example(name):
 # how pages look
 
 
-def test_wide_output_wraps_and_wide_code_and_tables_show_that_they_scroll():
+def test_code_keeps_its_lines_and_output_wraps():
     configuration = (DOCS / "conf.py").read_text(encoding="utf-8")
     assert re.search(r'html_css_files = \["(.*?)"\]', configuration)[1] == "wide.css"
     style = (DOCS / "_static" / "wide.css").read_text(encoding="utf-8")
-    assert re.search(r"^pre \{\n  white-space: pre-wrap;\n  overflow-wrap: anywhere;\n\}", style, re.MULTILINE)
-    code, _, rule = re.search(r"\n((?:\.highlight-\w+ pre,?\s)+)(\{)(.*?)\}", style, re.DOTALL).groups()
-    assert {"python", "ipython3", "py", "json", "sh"} <= set(re.findall(r"highlight-(\w+)", code))
-    assert "white-space: pre;" in rule
+    assert re.search(r"^pre \{\n  white-space: pre;\n  overflow-x: auto;\n\}", style, re.MULTILINE)
+    wrapped = re.search(r"\n((?:\.[\w-]+ pre,?\s)+)\{\n  white-space: pre-wrap;", style)[1]
+    assert set(re.findall(r"\.([\w-]+) pre", wrapped)) == {"highlight-console", "highlight-text", "cell_output"}
     shadow = re.search(r"\n(\.highlight pre,[^{]*)\{[^}]*no-repeat local", style)[1]
     assert ".table-wrapper.container" in shadow
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_line_of_a_paragraph_is_a_comment_or_an_item(name):
+    """A line that begins with % is not on the page, one with + is an item of a list; lists have a dash."""
+    prose = re.sub(
+        r"^(`{3,}|\$\$)[^\n]*\n.*?^\1$|^\\begin\{.*?^\\end\{.*?$", "", PAGES[name], flags=re.DOTALL | re.MULTILINE
+    )
+    assert re.findall(r"^ {0,3}(?:%|[+*] ).*", prose, re.MULTILINE) == []
 
 
 # what readers look for

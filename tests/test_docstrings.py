@@ -89,3 +89,10 @@ def test_entries_of_a_section_are_indented_like_the_section():
         for text in filter(None, map(ast.get_docstring, nodes)):
             deeper = entry.search(re.split(r"^Examples\n-", text, flags=re.MULTILINE)[0])
             assert deeper is None, (path.name, deeper[0])
+
+
+def test_drawings_keep_their_lines():
+    """A block below `:` is a quotation, whose lines Sphinx joins; a drawing is below `::`."""
+    drawing = re.compile(r"^( *)\S.*[^:\n]:\n\n\1 +(?![ >]).*", re.MULTILINE)
+    texts = {name: inspect.getdoc(function_of(thing)) or "" for name, thing in (PUBLIC | MEMBERS).items()}
+    assert {name: found[0] for name, text in texts.items() if (found := drawing.search(text))} == {}

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 WIDTH = 120
 NAME = re.compile(r"\{(\w+)\}")  # in a template
+# A space before a word that MyST reads as a comment, an item, a quotation or a heading at the start of a line.
+LINE_MARK = re.compile(r" (?=%|[-+*>=] |#+ |\d+[.)] )")
+JOIN = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +241,16 @@ def filled(template: str, values: Mapping[str, Filling]) -> Iterator[Part]:
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:
-    """A paragraph in lines of that width."""
-    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    """A paragraph in lines of that width; no line begins with a mark that would end the paragraph or hide the line.
+
+    Examples
+    --------
+    >>> print(wrapped("holds within 2 % and for A + B", 16))
+    holds within 2 %
+    and for A + B
+    """
+    joined = LINE_MARK.sub(JOIN, text)
+    return textwrap.fill(joined, width, break_long_words=False, break_on_hyphens=False).replace(JOIN, " ")
 
 
 def gigabytes(amount: int) -> str:

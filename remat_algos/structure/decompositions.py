@@ -48,7 +48,7 @@ class TreeDecomposition(Bags):
 
     Examples
     --------
-    A cycle of four, cut into two triangles:
+    A cycle of four, cut into two triangles::
 
         0 - 1          bags {0, 1, 2} - {1, 2, 3}
         |   |
@@ -272,7 +272,7 @@ class PathDecomposition(Bags):
 
     Examples
     --------
-    A chain, and a vertex attached to its middle:
+    A chain, and a vertex attached to its middle::
 
         0 - 1 - 2 and 1 - 3          bags {0, 1} - {1, 2} - {1, 3}
 

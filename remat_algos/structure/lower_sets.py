@@ -62,7 +62,7 @@ class LowerSets:
 
     Examples
     --------
-    A fork and a join:
+    A fork and a join::
 
         0 -> 1 -> 3        lower set {0, 1, 2}
         0 -> 2 -> 3        boundary  {1, 2}
@@ -182,7 +182,7 @@ class LowerSets:
 
         Examples
         --------
-        A fork and a join:
+        A fork and a join::
 
             0 -> 1 -> 3        L_1 = {0, 1}; its successors 2 and 3 are outside,
             0 -> 2 -> 3        and 3 also reads 2
@@ -288,7 +288,7 @@ class LowerSetFamily:
 
     Examples
     --------
-    A fork and a join:
+    A fork and a join::
 
         0 -> 1 -> 3
         0 -> 2 -> 3

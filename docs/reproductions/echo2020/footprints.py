@@ -118,10 +118,14 @@ def plot_footprints(cases: Sequence[NetworkRuns], room: int) -> Axes:
     from matplotlib.figure import Figure
 
     labels = list(dict.fromkeys(case.workload.label for case in cases))
-    drawn = Figure(figsize=(2.6 * len(labels) + 1.2, 3.8), layout="constrained")
-    panels = list(drawn.subplots(1, len(labels), squeeze=False).flat)
+    columns = min(len(labels), 3)
+    rows = -(-len(labels) // columns)
+    drawn = Figure(figsize=(2.5 * columns, 2.8 * rows), layout="constrained")
+    panels = drawn.subplots(rows, columns, squeeze=False).flatten().tolist()
+    for unused in panels[len(labels) :]:
+        unused.axis("off")
     wide = 0.8 / len(STRATEGIES)
-    for ax, label in zip(panels, labels, strict=True):
+    for ax, label in zip(panels, labels, strict=False):
         own = [case for case in cases if case.workload.label == label]
         for k, name in enumerate(STRATEGIES):
             places = [i + (k - 1) * wide for i in range(len(own))]
@@ -131,9 +135,14 @@ def plot_footprints(cases: Sequence[NetworkRuns], room: int) -> Axes:
         byte_axis(ax.yaxis, max(case.baseline.footprint for case in own), "footprint")
         ax.set_xlabel("batch size")
         ax.set_title(label, fontsize=10)
-    for ax in panels[1:]:
-        ax.set_ylabel(ax.get_ylabel().removeprefix("footprint "))
-    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    for i, ax in enumerate(panels):
+        if i % columns:
+            ax.set_ylabel(ax.get_ylabel().removeprefix("footprint "))
+    handles, names = panels[0].get_legend_handles_labels()
+    if len(labels) < len(panels):
+        panels[-1].legend(handles, names, loc="center", frameon=False)
+    else:
+        drawn.legend(handles, names, loc="outside right upper", frameon=False)
     return panels[0]
 
 

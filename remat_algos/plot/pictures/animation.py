@@ -208,7 +208,7 @@ class _PixelPlaces:
         apart = scale * np.array([1.0, placed.apart if np.isfinite(placed.apart) else 1.0])
         self.points, self.pieces = shift + scale * points, shift + scale * pieces
         self.radius = float(np.clip(0.36 * apart.min(), 1.5, 12))
-        letters = int(scale[0] / 5.8)
+        letters = int(scale[0] / 6.4)
         named = len(points) <= tuning.MAX_NAMES and letters >= 3 and apart[1] >= 2 * self.radius + LINE // 2
         if not named and len(points) <= tuning.ALWAYS_NAMED:
             named, letters = True, max(3, letters)
@@ -363,11 +363,11 @@ def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
     labels, ink, y = animated.lanes.graph.labels, INKS["light"]["ink"], BASE + 2 * LINE - 4
     named = zip(drawing.names, drawing.points.tolist(), strict=False)
     below = drawing.radius + 12
-    names = "".join(_text(x, at + below, name, "middle", 10) for name, (x, at) in named)
+    names = "".join(_text(x, at + below, name, "middle", 11) for name, (x, at) in named)
     if not 0 < len(animated.steps) <= tuning.MAX_CAPTIONS:
         return names
     lines = "".join(
-        f'<tspan x="{GAP}" dy="{LINE}">{step} {escape(shortened(labels[v], 24))}</tspan>'
+        f'<tspan x="{GAP}" dy="{LINE}">{step}: {escape(shortened(labels[v], 24))}</tspan>'
         for step, v in zip(animated.steps, animated.order, strict=True)
     )
     window = f'<clipPath id="{root}v"><rect x="0" y="{BASE + LINE}" width="{WIDTH}" height="{LINE}"/></clipPath>'

@@ -54,7 +54,7 @@ def lattice(
 
     Examples
     --------
-    A fork and a join:
+    A fork and a join::
 
         0 -> 1 -> 3
         0 -> 2 -> 3
