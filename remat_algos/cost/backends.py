@@ -1,4 +1,4 @@
-"""Backends that run plans: NumPy on the processors and CuPy on a GPU; if CuPy is unavailable, the reason."""
+"""Backends that run plans: NumPy on the processors, CuPy on a GPU. If CuPy is unavailable, this module says why."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def processors() -> str:
 
 
 def usable_cupy() -> Any:
-    """Return CuPy after a test computation on its GPU; BackendError if that fails."""
+    """Return CuPy after a test computation on its GPU; raise BackendError if that fails."""
     cupy, missing = _cupy()
     if missing is not None:
         raise BackendError("backend cupy cannot run here: {missing!w}", missing=missing)
@@ -30,7 +30,7 @@ def usable_cupy() -> Any:
 
 
 def gpu_missing() -> str | None:
-    """Return the reason why CuPy cannot use a GPU, as one sentence with the remedy; None if it can.
+    """Return the reason why CuPy cannot use a GPU, as one sentence with the remedy, or None if it can.
 
     Returns
     -------

@@ -29,7 +29,8 @@ class Timings:
 
     `products[dtype][n]` are the times of products of two n x n matrices. `streams` are pairs of the bytes that an
     element-wise operation reads and writes, and its times. `launches` are the times of an operation on one element.
-    `copies` (out, in) map numbers of bytes to the times of copies between the device and pinned memory.
+    `copies` has a mapping for copies from the device to pinned memory, and one for copies back. Each maps numbers of
+    bytes to times.
     """
 
     products: Mapping[str, Mapping[int, Seconds]]

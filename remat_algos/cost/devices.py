@@ -35,7 +35,7 @@ DTYPES: Mapping[str, int] = {
 
 
 def element_bytes(dtype: str) -> int:
-    """Return the bytes of one element of a type; GraphError if the type is not in `DTYPES`."""
+    """Return the bytes of one element of a type; raise GraphError if the type is not in `DTYPES`."""
     try:
         return DTYPES[dtype]
     except (KeyError, TypeError):  # TypeError: unhashable types
@@ -161,7 +161,7 @@ class Device(Result):
 
     @property
     def wave(self) -> int:
-        """Number of result elements that all multiprocessors compute at a time; GraphError without `multiprocessors`.
+        """Number of result elements that all multiprocessors compute at a time. Raises GraphError if unknown.
 
         Examples
         --------
@@ -193,12 +193,12 @@ def _shown(entry: object) -> str:
 
 
 # Columns: name, TFLOP/s by type, GB/s, GiB, number of multiprocessors, and the source at NVIDIA. Rates are those of
-# dense matrix products; where a data sheet has only sparse rates, half of these. float32 is without TF32, and 16-bit
-# types accumulate in float32, as in training. The float64 rate of the GeForce cards, T4 and L4 is 1/32 or 1/64 of the
-# float32 rate, as the CUDA C++ Programming Guide states for their compute capability. The number of multiprocessors is
-# from the white paper of the architecture. On the Titan X, GTX 1080 Ti, K40c, T4 and L4 it is the number of cores
-# (3072, 3584, 2880, 2560, 7424) divided by the cores per multiprocessor from the Programming Guide (128, 128, 192, 64,
-# 128).
+# dense matrix products. If a data sheet has only sparse rates, half of the sparse rate is listed. float32 is without
+# TF32, and 16-bit types accumulate in float32, as in training. The float64 rate of the GeForce cards, T4 and L4 is 1/32
+# or 1/64 of the float32 rate, as the CUDA C++ Programming Guide states for their compute capability. The number of
+# multiprocessors is from the white paper of the architecture. On the Titan X, GTX 1080 Ti, K40c, T4 and L4 it is the
+# number of cores (3072, 3584, 2880, 2560, 7424) divided by the cores per multiprocessor from the Programming Guide
+# (128, 128, 192, 64, 128).
 _TYPES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3", "int8")
 _TABLE = """
 Titan_X     0.206  6.6     -     -      -      - 336.5  12  24 GTX TITAN X specifications, 2015 (3072 x 2 x 1075 MHz)
@@ -240,7 +240,7 @@ DEVICES = {device.name: device for device in map(_of_row, _TABLE.strip().splitli
 
 
 def named_device(name: str) -> Device | None:
-    """Return the device in the table with a name in any spelling: "a100-80gb" is "A100 80GB"."""
+    """Return the device of this name in the table, or None. Case, blanks and hyphens in the name are ignored."""
     return next((device for known, device in DEVICES.items() if plain_name(known) == plain_name(name)), None)
 
 
@@ -261,7 +261,7 @@ AnyLink = Link | Device | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def get_link(link: AnyLink, host: int | str | None = None, share: float | str | None = None) -> Link:
-    """Return the link with a name or with certain rates, or that of a device; `Link.of` parses strings and records.
+    """Return a link, which is specified by its name, rates or record (see `Link.of`), or by a device or a device file.
 
     `host` (bytes, "64GiB") and `share` (share of the rates that plans use, "95%") replace the link's own values. Raise
     GraphError if the string is not a link, or the device has none.

@@ -38,7 +38,7 @@ class LinkTimes(NamedTuple("_Times", [("out_time", Int64), ("in_time", Int64)]))
         return max(1, int(np.gcd.reduce(np.concatenate([graph.compute, *self]), initial=0)))
 
     def leaving(self, graph: ComputationGraph) -> Bool:
-        """Return bool[n_values]: values whose bytes a copy to the host can free; ArgumentError for another graph."""
+        """Return bool[n_values]: values whose bytes a copy to the host can free. Another graph raises ArgumentError."""
         for times in self:
             if times.shape != (graph.n_values,) or (times < 0).any():
                 raise ArgumentError(
@@ -219,9 +219,9 @@ class Link:
     def ticks(self, graph: ComputationGraph) -> int:
         """Return the number of ticks per unit of a graph's costs for which every copy takes a whole number of ticks.
 
-        If sums would then reach 2**53 ticks, use a power of ten instead, and round `times`: the smallest power for
-        which the shortest cost or copy takes at least 1e9 ticks. If sums would still reach 2**53 ticks, use the largest
-        power that keeps them below it.
+        If the total of all costs and copy times would reach 2**53 ticks, return a power of ten instead; `times` then
+        rounds. It is the smallest power for which the shortest cost or copy takes at least 1e9 ticks. If the total
+        would still reach 2**53 ticks, it is the largest power that keeps the total below this limit.
 
         Raises
         ------
@@ -295,7 +295,7 @@ class Link:
         return self if self.share == 1 else self.at(self.share)
 
     def at(self, share: float) -> "Link":
-        """Return a link with this share of the rates; plans use its rates in full."""
+        """Return a link with this share of the rates; the `share` of the new link is 1, so plans use its full rates."""
         share = planned_share(share)
         out, into = (float(_exact(rate) * _exact(share)) for rate in (self.out, self.into))
         name = f"{100 * share:g} % of {self.name}" if self.name and "/" not in self.name else ""
@@ -318,7 +318,7 @@ def in_units(ticks: int, per_unit: int) -> int | float:
 
 
 def units_per_second(graph: ComputationGraph) -> int:
-    """Return the number of units of a graph's costs per second; GraphError if the costs are not times."""
+    """Return the number of units of a graph's costs per second; raise GraphError if the costs are not times."""
     unit = graph.labels.compute_unit
     if unit not in PER_SECOND:
         unit_text = "in {unit!r}" if unit else "without a unit"
@@ -344,7 +344,7 @@ def plain_name(name: str) -> str:
 
 
 def _rate(text: str, whole: str) -> int:
-    """Parse a rate in bytes per second; `whole` is the text to show in errors."""
+    """Parse a rate in bytes per second; `whole` is the string to show in errors."""
     match = _RATE.fullmatch(text)
     if match is None:
         raise GraphError("{whole!r} is not a rate; give {forms!w}", whole=whole, forms=FORMS)
@@ -366,7 +366,7 @@ def _of_record(record: Mapping[str, Any]) -> Link:
 
 
 def planned_share(share: float | str) -> float:
-    """Convert a share such as 0.9 or "90%" to a float above 0 and at most 1; GraphError for anything else."""
+    """Convert a share such as 0.9 or "90%" to a float above 0 and at most 1; raise GraphError for anything else."""
     number = share
     if isinstance(share, str):
         text, sign, rest = share.strip().partition("%")
@@ -382,7 +382,7 @@ def planned_share(share: float | str) -> float:
 
 
 def host_limit(text: str) -> int:
-    """Parse a limit of host memory in bytes; GraphError if it is not a size above 0."""
+    """Parse a limit of host memory in bytes; raise GraphError if it is not a size above 0."""
     try:
         amount = parse_bytes(text)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""Tuning constants for costs of devices and links, and for calibration; the comment at each says what it trades."""
+"""Tuning constants for costs and calibration. The comment at each one describes its trade-off."""
 
 # LAUNCH: seconds per launch on a GPU in the table. LATENCY: seconds per copy over a link in the table. Both are orders
 # of magnitude, for consecutive launches and asynchronous copies in a framework. Data sheets contain neither; `remat
-# calibrate` measures both. Higher: small nodes cost more, and small copies are worth less, respectively.
+# calibrate` measures both. Higher LAUNCH: small nodes cost more. Higher LATENCY: small copies cost more.
 LAUNCH, LATENCY = 5e-6, 1e-5
 # Side of a tile in elements. NVIDIA lists 64 and 128 for cuBLAS (Matrix Multiplication Background User's Guide, 2023,
 # section 2.3); this is the smaller one. Higher: more multiprocessors count as idle.
@@ -15,7 +15,7 @@ FINE = 10**9
 
 # ---- calibration
 # SMALLEST_PRODUCT: order of the first matrices. PRODUCT_SECONDS: maximum seconds for all repeats with one order.
-# Higher: fewer small products and more large ones, respectively; more time.
+# Higher SMALLEST_PRODUCT: fewer small products. Higher PRODUCT_SECONDS: more large products, but more time.
 SMALLEST_PRODUCT, PRODUCT_SECONDS = 256, 2.0
 # Bytes of one array; two arrays together exceed any cache. Higher: more reliable bandwidths, more memory.
 STREAM_BYTES = 2**27

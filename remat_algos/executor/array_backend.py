@@ -123,7 +123,7 @@ def _gpu(cupy: Any, device: int) -> Backend:
 
 
 def free_memory(backend: Backend) -> int | None:
-    """Return the free bytes on a GPU, according to its runtime, or on this machine; None if unknown."""
+    """Return the free bytes on a GPU, according to its runtime, or on this machine, or None if unknown."""
     if backend.name == "cupy":
         return int(backend.xp.cuda.runtime.memGetInfo()[0])
     try:

@@ -26,7 +26,7 @@ Action = tuple[str, int]
 ENDED = {"store": "stored", "load": "loaded"}
 
 Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | None]]
-"""Two queues, for compute and for loads, that receive the error of a copy, or None, when the copy ends."""
+"""Two queues, for the run and for later loads, that receive the error of a copy, or None, when the copy ends."""
 
 
 class ThreadEngine:
@@ -75,7 +75,8 @@ class ThreadEngine:
                 self._move(value, array, offset, after)
             except BaseException as caught:
                 error = caught
-            del job, array  # waiting threads free the array
+            # The waiting thread frees the array, so this thread must not refer to it any longer.
+            del job, array
             for waiting in ended:
                 waiting.put(error)
 
@@ -103,7 +104,7 @@ class StreamEngine:
         self._stream = on.xp.cuda.Stream(non_blocking=True)
 
     def copy(self, value: int, array: Array, offset: int, after: Any) -> Any:
-        """Enqueue a copy after the work that compute has launched; see `ThreadEngine`."""
+        """Enqueue a copy after all work on the compute stream and after the copy `after`; see `ThreadEngine`."""
         for event in (self._on.mark(), after):
             if event is not None:
                 self._stream.wait_event(event)
@@ -144,14 +145,14 @@ class HostCopies:
         self._capacity = self._place(steps)
         self._engines: dict[str, Engine] = {}
         # `_stored` contains the store of each value. `_leaving` and `_arriving` contain the stores and loads, by
-        # instance, that compute has not waited for yet.
+        # instance, that the run has not waited for yet.
         self._stored: dict[int, Any] = {}
         self._leaving: dict[int, Any] = {}
         self._arriving: dict[int, Any] = {}
 
     def _place(self, steps: list[Step]) -> int:
         """Assign each value an offset in host memory; return the total size."""
-        read: dict[int, int] = {}  # first read of each instance
+        read: dict[int, int] = {}  # instance -> first reading step
         for at, step in enumerate(steps):
             for _, i in step.reads:
                 read.setdefault(i, at)
@@ -220,13 +221,12 @@ class HostCopies:
         self._arriving[i] = self._engines["load"].copy(x, array, self._offset[x], self._stored[x])
 
     def store(self, i: int, array: Array) -> None:
-        """Request the copy of an instance to the host."""
         x = self._value[i]
         self._stored[x] = self._leaving[i] = self._engines["store"].copy(x, array, self._offset[x], None)
         self.used += self._size[x]
 
     def arrive(self, i: int) -> bool:
-        """Wait for the load of an instance; return False if it was not loaded or compute has already waited for it."""
+        """Wait for the load of an instance; return False if it was not loaded or the run has already waited for it."""
         copy = self._arriving.pop(i, None)
         if copy is not None:
             self._engines["load"].wait(copy)

@@ -37,8 +37,8 @@ class Execution:
     checksums : uint32[n_instances]
         Checksum of each instance of `simulation.lifetimes`, after its step.
     mismatches : list of (int, int)
-        (step, value) of each recomputed value that differs from its first instance, and, with the last step, of each
-        output that changed after its computation.
+        (step, value) of each recomputed value that differs from its first instance. An output that changed after its
+        computation is listed with the last step.
     seconds : float64[m], optional
         Time of the operators at each step.
     allocation : Allocation, optional
@@ -109,7 +109,7 @@ class Execution:
         return live_memory(self.simulation) - self._saved(1)
 
     def _saved(self, chunk: int) -> Int64:
-        """Return int64[m]: bytes of values that are being overwritten in place; a run does not count them."""
+        """Return int64[m]: bytes that in-place updates save at each step, with sizes rounded up to whole chunks."""
         steps = len(self.simulation.schedule)
         if not (self.buffers.over >= 0).any():
             return np.zeros(steps, np.int64)
@@ -182,18 +182,18 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     memory, workspace = (-(-sizes // chunk) * chunk for sizes in (graph.memory, graph.workspace))
     value, made_at = _at_steps(graph.value_indptr, np.arange(graph.n_values), order)
     read, read_at = _at_steps(graph.read_indptr, graph.read_indices, order)
-    # The loads of step s count as time 2 s, and its run as time 2 s + 1.
+    # The loads of step s happen at time 2 * s, and its run at time 2 * s + 1.
     value, made = np.concatenate([value, loads[:, 1]]), np.concatenate([2 * made_at + 1, 2 * loads[:, 0]])
     by_value = np.lexsort((made, value))
     value, made = value[by_value], made[by_value]
-    # A read uses the newest instance; for an output it uses the first instance, which stays live.
+    # A node reads the newest instance of a value, or the first instance of an output, which stays live.
     key = 2 * (len(order) + 1)
     served = np.searchsorted(value * key + made, read * key + 2 * read_at + 1) - 1
     first = np.searchsorted(value, np.arange(graph.n_values))
     served = np.where(graph.output[read], first[read], served)
     last = made // 2
     np.maximum.at(last, served, read_at)
-    # A lingering instance is the newest one of its value after its step; a store copies the newest one before its step.
+    # Rows of `lingering` refer to the newest instance after their step, rows of `stores` to the newest one before it.
     stays = np.searchsorted(value * key + made, lingering[:, 0] * key + 2 * lingering[:, 1] + 2) - 1
     np.maximum.at(last, stays, lingering[:, 2] - 1)
     copied = np.searchsorted(value * key + made, stores[:, 1] * key + 2 * stores[:, 0]) - 1
@@ -203,7 +203,7 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
 
 
 def _at_steps(indptr: Int64, indices: NDArray[Any], order: NDArray[np.int32]) -> tuple[Int64, Int64]:
-    """Return the entries in the row of the node that each step runs, and the step of each entry, in order of steps."""
+    """Return all entries in the rows of the nodes that the steps run, in order of steps, and the step of each entry."""
     ends, entries = gather_rows(indptr, indices, order)
     return entries.astype(np.int64), row_of(ends)
 

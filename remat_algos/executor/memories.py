@@ -172,7 +172,7 @@ class PoolMemory(Memory):
         if self._pattern and array.size:
             array.fill(PATTERN)
         del array
-        self._hook.high = self._hook.now  # excluded from the next peak
+        self._hook.high = self._hook.now  # the maximum restarts here
 
     def peak(self) -> int:
         """Return the maximum of `used` since the last call or the last free."""
@@ -205,7 +205,7 @@ class PoolMemory(Memory):
 
 
 def _pool_hook(cuda: Any) -> Any:
-    """Return a CuPy memory hook that counts requests while `ours` is set, and frees of memory from these requests."""
+    """Return a CuPy memory hook that counts requests made while `ours` is set, and the releases of their memory."""
 
     class PoolHook(cuda.MemoryHook):
         name = "remat_algos"
@@ -273,7 +273,7 @@ class ArenaMemory(Memory):
         return array
 
     def free(self, key: int) -> None:
-        """Free the bytes of a buffer; no effect if another buffer has overwritten it."""
+        """Free the bytes of a buffer, unless another buffer has overwritten it."""
         array = self._arrays.pop(key, None)
         if array is None:
             return

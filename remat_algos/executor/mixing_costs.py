@@ -26,10 +26,10 @@ Seconds = NDArray[np.float64]
 class MixingCosts:
     """Model of the seconds of a node of `SyntheticOperators`, linear in its work.
 
-    The coefficients are in seconds. `call` is the cost per result, per workspace, and per input of a result; `written`
-    per word of a result; `read` per word that a result reads; `wrapped` per word of a result for each input that is
-    shorter and repeats; `summed` per word of an input that is longer than the result. `residual` is the largest
-    relative deviation from the measured times.
+    The coefficients are in seconds. `call` is the cost of each result, each workspace, and each input of a result.
+    `written` is the cost of each word of a result. `read` is the cost of each word that a result reads. `wrapped` is
+    the cost of each word of a result for each input that is shorter and therefore repeated. `summed` is the cost of
+    each word of an input that is longer than the result. `residual` is the largest relative deviation from the times.
     """
 
     call: float
@@ -45,7 +45,7 @@ class MixingCosts:
 
 @cache
 def mixing_costs(backend: str) -> MixingCosts:
-    """Measure synthetic operators on a backend, once per process; takes at most a second."""
+    """Measure synthetic operators on a backend, once per process. This takes at most a second."""
     from scipy.optimize import nnls  # type: ignore[import-untyped]
 
     graph = _yardstick(_sizes(backend))

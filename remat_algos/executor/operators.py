@@ -71,7 +71,7 @@ def check_operators(operators: object) -> None:
 
 
 class SyntheticOperators:
-    """Operators that mix the bits of all their reads, bit-identical on NumPy and CUDA.
+    """Operators that mix the bits of all their inputs, bit-identical on NumPy and CUDA.
 
     Every word of a value depends on its position, the node, the value, the seed, and all reads and residents of the
     node. The workspace is filled before and after the values are computed. A node that updates parameters or states
@@ -144,7 +144,7 @@ class SyntheticOperators:
         values: Sequence[Array],
         workspace: Array | None,
     ) -> None:
-        """Mix all reads into each value."""
+        """Mix all inputs into each value."""
         mix, iters, burn = self._mix, self._iters[node], self._burn[node]
         numbers, first = self._number, self._first[node]
         if workspace is not None:
@@ -177,7 +177,7 @@ class SyntheticOperators:
         return numbers.tolist()
 
     def _run_in_place(self, node: int, inputs: Sequence[Array], values: Sequence[Array]) -> None:
-        """Run a node in place: compute values that overwrite a read last; if several do, copy their reads first."""
+        """Run a node. Values that overwrite an input are computed last; if several do, copy these inputs first."""
         over = [any(value is read for read in inputs) for value in values]
         if sum(over) > 1:
             inputs = [read.copy() if any(value is read for value in values) else read for read in inputs]

@@ -45,7 +45,7 @@ from remat_algos.wording import shortened
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferKeys:
-    """Keys under which a run allocates instances and workspaces; with an allocation, keys are buffer numbers."""
+    """Keys under which a run allocates instances and workspaces; if there is an allocation, keys are buffer numbers."""
 
     instance: list[int]
     workspace: list[int]
@@ -74,8 +74,8 @@ class RunLoop:
         self._on, self._operators, self._keys = on, operators, keys
         self._checking, self._timed = checking, timed
         self._arrays: dict[int, Array] = {}  # key: instance
-        # `_newest` contains the instance that a read of each value uses, `_residents` the residents that each node
-        # reads.
+        # `_newest` contains the instance of each value that the next reader reads. `_residents` contains the residents
+        # that each node reads.
         self._newest = [-1] * simulation.graph.n_values
         self._residents: list[tuple[Array, ...]] = []
         self._resident = 0
@@ -126,7 +126,7 @@ class RunLoop:
             if self._checking:
                 self._check_reads(reads_of[node])
             if self._timed:
-                self._on.keep_busy()  # excludes the launch time
+                self._on.keep_busy()  # hides launches from the timing
                 self._marks.append(mark())
             run(node, reads, residents_of[node], values, workspace)
             if self._timed:
@@ -139,7 +139,7 @@ class RunLoop:
             for i, array in zip(computed, values, strict=True):
                 sums[i] = _word(checksum(array)) if self._checking else checksum(array)
                 arrays[i] = array
-                # A read of an output always uses its first instance.
+                # Nodes always read the first instance of an output.
                 if not pinned[value[i]] or newest[value[i]] < 0:
                     newest[value[i]] = i
             if self._checking:
@@ -229,7 +229,7 @@ class RunLoop:
         return list(zip(self.simulation.lifetimes.made_at[other].tolist(), value[other].tolist(), strict=True))
 
     def _check_reads(self, reads: list[int]) -> None:
-        """Raise StaleValueError if a read of the step changed since it was computed."""
+        """Raise StaleValueError if a value that the step reads has changed since it was computed."""
         for x in reads:
             i = self._newest[x]
             if _word(self._operators.checksum(self._arrays[i])) != self._sums[i]:
@@ -239,7 +239,7 @@ class RunLoop:
     def _check_reads_after(
         self, values: list[int], reads: tuple[Array, ...], served: list[int], computed: range
     ) -> None:
-        """Raise StaleValueError if the step changed a read, except by overwriting it in place."""
+        """Raise StaleValueError if the step has changed a value that it reads, except by overwriting it in place."""
         keys, over = self._keys.instance, self._keys.over
         replaced = {over[keys[i]] for i in computed}
         for x, array, i in zip(values, reads, served, strict=True):
@@ -252,7 +252,7 @@ class RunLoop:
         return self._stale(x, "which was freed after step {freed}", freed=freed)
 
     def _stale(self, value: int, became: str, **fields: int) -> StaleValueError:
-        """Return the error for a read of the current step; `became` is the last clause of the template."""
+        """Return the error for a value that the current step reads; `became` is the last clause of its message."""
         graph = self.simulation.graph
         names = {"running": graph.labels[self.node], "read": graph.value_name(value)}
         template = "step {step} runs {running}, which reads {read}, " + became
@@ -363,9 +363,10 @@ def execute(
     """Execute a schedule: compute, copy and free its values, and measure the bytes at every step.
 
     When a node runs, its values are allocated, then its workspace. After the step the workspace is freed, then values
-    without later reads. Residents are not counted. Copies to the host and back are concurrent with the runs: a run
-    waits for the loads that it reads, and a free waits for the store of its value. Host memory is allocated before the
-    first step. At the end, after success or failure, no copy is in progress and all arrays of the run are released.
+    without later reads. Residents are not counted. Copies to the host and back are concurrent with the runs. A node
+    waits for the loads of the values that it reads. A value is freed when its store is complete. Host memory is
+    allocated before the first step. At the end, after success or failure, no copy is in progress and all arrays of the
+    run are released.
 
     Parameters
     ----------
@@ -387,15 +388,16 @@ def execute(
         Maximum bytes. On NumPy it applies to allocated bytes, with each request rounded up to 512; on CuPy to the bytes
         that the pool reserves.
     link : Link, Device, mapping, str or path, optional
-        A link as for `solve`. On NumPy it determines how long copies take, at its full rates; on all backends it limits
-        host memory. By default the link of the plan; without a link, copies run at the speed of the machine.
+        A link as for `solve`. On NumPy, copies take as long as over this link at its full rates. On all backends, the
+        link limits host memory. By default the link of the plan; without a link, copies run at the speed of the
+        machine.
     checking : bool, optional
         Checking mode, which is the default if there is an allocation. The run overwrites freed arrays. It overwrites a
         workspace before it computes the checksums of the node's values. Before and after each step, it checks that the
         values that the step reads have not changed since they were computed, except by in-place updates.
     timed : bool
-        Measure the time of the operators at each step; on a GPU the time of their kernels, without the launch time of
-        the first 0.1 ms.
+        Measure the time of the operators at each step. On a GPU, this is the time of their kernels; launch times of up
+        to 0.1 ms per step are not included.
     outputs : bool
         Copy the outputs to the host at the end of the run.
 

@@ -1,4 +1,4 @@
-"""Tuning constants of runs; the comment at each describes its trade-off."""
+"""Tuning constants of runs. The comment at each one describes its trade-off."""
 
 # Maximum share of the free memory that a run may need. Higher: larger runs, which may fail and disturb other processes.
 MAX_SHARE = 0.9

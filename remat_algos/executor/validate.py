@@ -46,13 +46,14 @@ class Validation(Result):
     addresses : int64[k] or None
         Addresses of the buffers of `Buffers.of(simulation)` in a GPU's pool; None on NumPy.
     device_peak : int or None
-        Maximum bytes in use on the device during the run, including residents, as the device counts in steps of 2 MiB;
-        None on NumPy. For information only, since other processes are included.
+        Maximum bytes in use on the device during the run; None on NumPy. For information only, since residents and
+        other processes are included, and the device counts memory in units of 2 MiB.
     seconds : float64[k, m]
         Time of the operators at each step of k timed runs.
     seconds_predicted : float64[m]
-        Predicted time of each step: for synthetic operators from costs measured at other sizes (`MixingCosts`), for
-        others from the first run of each node in the timed runs, so that only recomputation is predicted.
+        Predicted time of each step. For synthetic operators, it is computed from costs measured at other sizes
+        (`MixingCosts`). For other operators, it is the time of the first run of the same node in the timed runs, so
+        only the times of recomputations are predicted.
     arena : bool
         True if the run used one arena, with every value at a fixed address.
     differs : list of (int, int)
@@ -132,12 +133,12 @@ class Validation(Result):
 
     @property
     def time_predicted(self) -> float | None:
-        """Predicted seconds of the operators; None if nothing was timed."""
+        """Predicted seconds of the operators, or None if nothing was timed."""
         return float(self.seconds_predicted.sum()) if len(self.seconds) else None
 
     @property
     def time_measured(self) -> float | None:
-        """Measured seconds of the operators, the median of the timed runs; None if nothing was timed."""
+        """Measured seconds of the operators, the median of the timed runs, or None if nothing was timed."""
         return float(np.median(self.seconds.sum(axis=1))) if len(self.seconds) else None
 
     @checked_arguments
@@ -159,7 +160,7 @@ class Validation(Result):
 
     @property
     def pool_inside(self) -> bool | None:
-        """True if the reserved bytes are within the predicted interval; None if there is no CuPy pool and no arena."""
+        """True if the reserved bytes are within the predicted interval. It is None without a CuPy pool and an arena."""
         if self.execution.backend != "cupy" and not self.arena:
             return None
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
@@ -306,11 +307,11 @@ def validate(
         Run on the CPU or on a GPU.
     operators : Operators, optional
         The operators of the nodes; by default `SyntheticOperators`, whose values depend on every byte. On a GPU,
-        temporary arrays of other operators also come from the pool, so they use more memory than predicted.
+        temporary arrays of other operators also come from the pool, so the run uses more memory than predicted.
     arena : bool
         Run in one arena, with every value at a fixed address. The addresses come from the plan, or from `pack` if it
-        has none. All values must then equal those of a second run without an arena. The budget of the plan is not
-        affected; it limits the bytes reserved by the `allocator` of `solve`.
+        has none. All values must then equal those of a second run without an arena. The budget of the plan does
+        not limit the arena; it limits the bytes that the `allocator` of `solve` reserves.
     repeats : int
         Number of timed runs, after an untimed one.
     seed : int
@@ -384,7 +385,7 @@ def validate(
 class MonitoredOperators:
     """Operators that count the runs of each node and, on a GPU, record addresses and free memory.
 
-    `start` contains copies of the residents from before the first run, because runs may change them; None if the
+    `start` contains copies of the residents from before the first run, because runs may change them. It is None if the
     operators reset them.
     """
 
@@ -398,16 +399,15 @@ class MonitoredOperators:
 
     @property
     def device_peak(self) -> int | None:
-        """Maximum bytes in use on the GPU since `prepare`; None without a GPU."""
+        """Maximum bytes in use on the GPU since `prepare`, or None without a GPU."""
         return None if self._backend is None else self._free_before - self._min_free
 
     @property
     def addresses(self) -> Int64 | None:
-        """int64[k]: addresses of the values in order of computation, then of the workspaces; None without a GPU."""
+        """int64[k]: addresses of values in order of computation, then those of workspaces. It is None without a GPU."""
         return None if self._backend is None else np.array(self._values + self._workspaces, np.int64)
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Prepare the operators, and record the free memory before the run."""
         self.operators.prepare(backend, graph)
         if backend.name == "cupy":
             self._backend = backend
@@ -417,7 +417,7 @@ class MonitoredOperators:
         """Return the residents of the operators, restored to their initial contents."""
         arrays = self.operators.residents(backend)
         if self._start is None or any(not hasattr(array, "nbytes") for array in arrays or ()):
-            return arrays  # `execute` reports the error
+            return arrays  # `execute` rejects other objects
         if not self._start and arrays:
             self._start += [np.array(backend.to_host(array)) for array in arrays]
         with backend.uncounted():
@@ -447,7 +447,7 @@ class MonitoredOperators:
 def _checked(
     run: Callable[..., Execution], monitoring: Callable[[], MonitoredOperators], allocation: Allocation | None
 ) -> tuple[MonitoredOperators, Execution, StaleValueError | None]:
-    """Run in checking mode; if a read is stale, run again without checking."""
+    """Run in checking mode; if a step reads a stale value, start over without checking."""
     monitored = monitoring()
     try:
         return monitored, run(monitored, allocation, checking=True), None

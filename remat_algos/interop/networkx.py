@@ -146,7 +146,7 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
 
 
 def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
-    """Return the size or cost of each node, or None for the default attribute, which is read like a file column."""
+    """Return the sizes or costs of nodes, or None for the default attribute, which the table reader reads by itself."""
     if isinstance(amounts, Real):
         return _Amounts(what, dict.fromkeys(digraph.nodes, amounts))
     name, remedy = what, "add an entry"
@@ -201,12 +201,10 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
 
     Nodes have the same attributes as in GraphML files (docs/formats.md), such as `memory` and `compute`. Residents, and
     all values of a node after the first, are nodes too. `from_networkx` converts the result back to the same graph.
-    For a plan or simulation each node also has
 
-    - `runs`, its number of runs; `kept`, true if that is 1; `recomputed`, true if it is more than 1,
-
-    and the DiGraph has the attributes `peak_memory`, `total_compute` and `overhead`, the last two in the unit of
-    `compute`; for a plan also `method`.
+    For a plan or simulation, the attribute `runs` of a node is its number of runs. `kept` is true if this number is 1,
+    and `recomputed` is true if it is larger. The DiGraph has the attributes `peak_memory`, `total_compute` and
+    `overhead`, of which the last two are in the unit of `compute`. For a plan, it also has the attribute `method`.
 
     Parameters
     ----------

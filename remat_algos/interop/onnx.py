@@ -58,9 +58,9 @@ def capture(
     """Return the graph of an ONNX model; `differentiate` turns it into a training step.
 
     - Nodes are named after their first output and keep the order of the file.
-    - Initializers and inputs are residents. Floating-point initializers have the role `parameter`, running statistics
-      `state`, all others `input`.
-    - Reshape, Flatten, Squeeze, Unsqueeze and Identity are views, and so is Dropout outside training without a mask.
+    - Initializers and inputs are residents. Floating-point initializers have the role `parameter`, except running
+      statistics, which have the role `state`. All other residents have the role `input`.
+    - Reshape, Flatten, Squeeze, Unsqueeze and Identity are views. So is a Dropout without a mask outside of training.
     - Random operators are never recomputed.
     - If, Loop and Scan are one node each, which reads the tensors that its bodies read from outside.
     - If an operator is not in `ra.ir.operation_kinds`, its gradient is assumed to read all its inputs and outputs.
@@ -71,10 +71,11 @@ def capture(
     dims : mapping of str to int, optional
         Lengths of symbolic dimensions, such as `{"batch": 8}`. "x[0]" is axis 0 of tensor x if it has no symbol.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
-        Cost of an operator. "roofline": ns on an A100 80GB, the longer of computing and moving bytes. "occupancy": the
-        same, but the tiles of a matrix product or convolution are rounded up to whole waves. "flops": FLOPs. A callable
-        returns ns from (FLOPs, bytes moved). Only matrix products, convolutions, Einsum, RNN, GRU, LSTM and attention
-        have FLOPs, including those in the bodies of If, Loop and Scan.
+        Cost of an operator. "roofline": time in ns on an A100 80GB, either of its computation or of its memory traffic,
+        whichever takes longer. "occupancy": the same, but the tiles of a matrix product or convolution are rounded up
+        to whole waves. "flops": FLOPs. A callable returns ns from (FLOPs, bytes moved). Only matrix products,
+        convolutions, Einsum, RNN, GRU, LSTM and attention have FLOPs, including those in the bodies of If, Loop and
+        Scan.
 
     Raises
     ------
@@ -229,7 +230,7 @@ def _infos(graph: Any) -> Iterator[Any]:
 
 
 def _open_dims(info: Any) -> Iterator[tuple[Any, tuple[str, str]]]:
-    """Yield each dimension without a length, and its (symbol, position); some exporters write the length -1."""
+    """Yield each dimension without a length, and its (symbol, position). Some exporters write -1 for "no length"."""
     for axis, dim in enumerate(info.type.tensor_type.shape.dim):
         if not dim.HasField("dim_value") or dim.dim_value < 0:
             yield dim, (dim.dim_param, f"{info.name}[{axis}]")
@@ -381,7 +382,7 @@ class _OnnxRows:
         )
 
     def _saved(self, op: str, reads: list[str], values: list[str]) -> list[str] | None:
-        """Return the tensors that the gradient reads, including all indices and conditions; None if it reads all."""
+        """Return the tensors that a gradient reads, including all indices and conditions, or None for all tensors."""
         if op == "Dropout":
             return values[1:] or None  # the mask
         kind = operation_kind(op)
@@ -392,7 +393,8 @@ class _OnnxRows:
             return None
         alone = bool(kind.extra) and len(values) == 1
         inputs, output = kind.saved(alone=alone)
-        extra = values[1:] if kind.extra and op != "BatchNormalization" else []  # running statistics
+        # The further outputs of BatchNormalization are running statistics, which its gradient does not read.
+        extra = values[1:] if kind.extra and op != "BatchNormalization" else []
         return [*(reads if inputs else discrete), *(values[:1] if output else []), *extra]
 
     def _result_size(self, node: Any) -> int:
@@ -423,7 +425,7 @@ class _OnnxRows:
         return sum(self._flops(node, *inside) for node in body.node if any(node.output))
 
     def _trips(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
-        """Return the number of times that a Loop or Scan runs its body; 1 if it is unknown."""
+        """Return the number of times that a Loop or Scan runs its body, or 1 if this is unknown."""
         if node.op_type == "Loop":
             tensor = constants.get(node.input[0])
             trips = int(onnx.numpy_helper.to_array(tensor).item()) if tensor is not None else 1

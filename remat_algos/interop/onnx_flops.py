@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 Shape = tuple[int, ...] | None
-"""Shape of a tensor; None for an omitted optional tensor."""
+"""Shape of a tensor, or None for an omitted optional tensor."""
 
 Shapes = Sequence[Shape]
 Formula = Callable[[Shapes, Shapes, Mapping[str, Any]], int]
@@ -13,7 +13,7 @@ MICROSOFT = "com.microsoft."
 
 
 def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """Return the FLOPs of a matrix product, a convolution, or an operator built from these; 0 for any other operator.
+    """Return the FLOPs of a matrix product, a convolution, or an operator built from these, or 0 for any other.
 
     A multiplication and an addition count as two. Element-wise parts (biases, activations, softmax) are not counted,
     and masks do not reduce the count. `reads` and `values` have the order of the operator's signature; `op` starts with
@@ -51,7 +51,7 @@ def _transposed_convolution(reads: Shapes, _values: Shapes, _attributes: Mapping
 
 
 def _recurrent(reads: Shapes, _values: Shapes, _attributes: Mapping[str, Any]) -> int:
-    """Return the FLOPs of RNN, GRU or LSTM; the weights contain all gates and directions, and padding counts."""
+    """Return the FLOPs of RNN, GRU or LSTM, including padded steps; the weights contain all gates and directions."""
     x, weight, recurrence = map(_of, reads[:3])
     return 2 * x[0] * x[1] * (prod(weight) + prod(recurrence))
 
@@ -109,10 +109,7 @@ def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, A
 
 
 def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """Return the FLOPs of an einsum that contracts pairs of operands from left to right.
-
-    A pair without a summed index counts as 0 FLOPs.
-    """
+    """Return the FLOPs of an einsum that contracts pairs from left to right; pairs without a summed index have none."""
     equation = "".join(_text(attributes["equation"]).split())
     written, arrow, result = equation.partition("->")
     shapes = [shape for shape in reads if shape is not None]

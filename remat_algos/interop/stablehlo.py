@@ -179,7 +179,7 @@ def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
 
 
 def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) -> list[str]:
-    """Return the length of each dimension as a string: a number, the user's expression, or else its position."""
+    """Return each dimension as a string: its length, the user's expression for it, or else its position."""
     shape = []
     for axis in range(kind.rank):
         place = f"{name}[{axis}]"
@@ -427,7 +427,7 @@ def _product_flops(operation: Any) -> int:
 
 
 def _trips(loop: Any) -> int:
-    """Return the number of iterations of a `while` that counts between two constants, as JAX's loops do; else 1."""
+    """Return the number of iterations of a `while` that counts between two constants, as JAX's loops do, or 1."""
     condition, body = (region.blocks[0] for region in loop.regions)
     test = _producer(list(condition.operations)[-1].operands[0])
     if test is None or test.name != "stablehlo.compare" or "LT" not in str(test.attributes["comparison_direction"]):
@@ -445,7 +445,7 @@ def _trips(loop: Any) -> int:
 
 
 def _producer(value: Any) -> Any:
-    """Return the operation that computes a value; None for an argument."""
+    """Return the operation that computes a value, or None for an argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 

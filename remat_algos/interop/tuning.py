@@ -1,4 +1,4 @@
-"""Tuning constants for captures and for plans of captured graphs; the comment at each constant says what it trades."""
+"""Tuning constants for captures and plans of captured graphs. The comment at each one describes its trade-off."""
 
 # Maximum number of limits that `fit` tries for a compiled model. Higher: plans closer to the memory of the device,
 # but more time to compile.

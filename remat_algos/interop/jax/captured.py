@@ -41,8 +41,9 @@ jax = require("jax", "jax")
 class CapturedFunction(Result):
     """A JAX function as a graph: node i is equation i of the program.
 
-    `arguments` contains the shape and type of each array in the arguments; these arrays are the graph's first
-    residents. `in_tree` and `out_tree` are the tree structures of arguments and results.
+    `arguments` contains the shape and type of each array in the arguments. These arrays are the first residents of the
+    graph; residents are in memory during the whole run. `in_tree` and `out_tree` are the tree structures of arguments
+    and results.
     """
 
     graph: ComputationGraph
@@ -142,7 +143,7 @@ def capture(
         A callable returns ns from (FLOPs, bytes moved).
     device : Device, str or path, optional
         Device that sets the costs: a name from `ra.list_devices()` or a device file; by default "A100 80GB". If the
-        plan will use a link, pass the device on which the plan will run.
+        plan will copy values to the host, pass the device on which the plan will run.
 
     Returns
     -------
@@ -232,8 +233,9 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
     captured.check_plan(plan)
     check_no_loads(plan.schedule, "run")
     residents = [*captured.flatten(args), *captured.program.consts]
-    arrays: dict[int, Any] = {}  # key: instance
-    pinned: dict[int, Any] = {}  # key: value
+    # The keys of `arrays` are instances: values as computed by one run of their node. The keys of `pinned` are values.
+    arrays: dict[int, Any] = {}
+    pinned: dict[int, Any] = {}
     n_bytes = 0
 
     def array_of(read: Any) -> Any:
@@ -259,7 +261,7 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
 
 
 def _live_bytes(array: Any) -> int:
-    """Return the bytes of an array; 0 for None, which represents an effect."""
+    """Return the bytes of an array, or 0 for None, which represents an effect."""
     return 0 if array is None else array.nbytes
 
 
@@ -324,9 +326,9 @@ def _owners(equations: Sequence[Equation]) -> list[int]:
     """Return the owner of each backward equation; each owner is a forward equation. Forward equations have -1.
 
     If a backward equation reads a forward value, its owner is the last forward equation that reads the same value, or
-    the equation that computes the value. The backward part runs in reverse order. If a backward equation reads
-    gradients, its owner must therefore not come after the owners of the equations that compute these gradients; `bound`
-    is the first of these owners.
+    the equation that computes the value. The backward part visits the owners in reverse order, and computes gradients
+    before it reads them. The owner of a reading equation is therefore at or before the owner of each equation that
+    computes one of its gradients. `bound` is the first of these owners.
     """
     producer = {value: i for i, equation in enumerate(equations) for value in equation.values}
     last_reader: dict[int, list[int]] = {}

@@ -98,7 +98,7 @@ class Naming:
         return named
 
     def run(self, eqn: Any, operands: Sequence[Any], outer: Scan | None) -> list[Any]:
-        """Evaluate an equation; in a scan without effects, also name the values of the body."""
+        """Evaluate an equation. If it is a scan without effects, also name the values of its body."""
         if eqn.primitive is not primitives.scan_p or eqn.effects:
             return evaluate(eqn, operands)
         params, number = eqn.params, self._number(eqn, outer)
@@ -148,7 +148,7 @@ class _NamedRun:
     def derivatives(
         self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], tangents: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
-        """Return the results of a jaxpr, and their tangents; None stands for a zero tangent."""
+        """Return the results of a jaxpr, and their tangents. None represents a zero tangent."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         active = {atom: tangent for atom, tangent in zip(jaxpr.invars, tangents, strict=True) if tangent is not None}
         for eqn in jaxpr.eqns:
@@ -181,8 +181,8 @@ class _NamedRun:
         arrays = self.constants(closed.jaxpr, closed.consts, [*inputs[0], *inputs[1]], linear)
         pairs = list(zip(arrays, (_is_in(atom, linear) for atom in closed.jaxpr.outvars), strict=True))
         n_results = len(eqn.outvars)
-        # An equation of a loop or a call computes results and tangents together. `constants` has therefore treated its
-        # results as dependent on tangents and has not named them, so name them here.
+        # An equation of a loop or a call computes results and tangents together. The method `constants` treats both as
+        # dependent on tangents and names neither. Therefore the results are named here.
         results = [self.name(eqn, array) if is_linear else array for array, is_linear in pairs[:n_results]]
         tangents = iter(array if is_linear else None for array, is_linear in pairs[n_results:])
         return results, [None if is_discrete(variable.aval) else next(tangents) for variable in eqn.outvars]
@@ -275,8 +275,8 @@ def names(captured: CapturedFunction, plan: Plan, *, offloaded: bool = False) ->
     GraphError
         If the plan is for another graph.
     PlanError
-        If `offloaded` is true and a policy cannot express the plan: it offloads a value of the backward part, or loads
-        one during the forward part.
+        If `offloaded` is true, and the plan offloads a value of the backward part or loads a value during the forward
+        part. A policy cannot express such a plan.
 
     Examples
     --------
@@ -384,16 +384,13 @@ def apply(
 
 
 def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
-    """Return True if both graphs have the same equations.
-
-    Hashes are not compared, because naming can reorder the arrays of a loop, which changes the hash of the graph.
-    """
+    """Return True if both graphs have the same equations, even if naming has reordered the arrays of a loop."""
     pairs = [(each.value_indptr, each.read_indptr, each.node_memory) for each in (graph, other)]
     return graph.labels.ops == other.labels.ops and all(map(np.array_equal, *pairs))
 
 
 def _names_of(captured: CapturedFunction, plan: Plan, values: list[int]) -> list[str]:
-    """Return the names of `values`; for a value that a loop computes, the names of all results of the loop."""
+    """Return the names of `values`. If a loop computes a value, return the names of all results of this loop."""
     nodes = np.searchsorted(plan.graph.value_indptr, values, "right") - 1
     result: list[str] = []
     for value, node in zip(values, nodes.tolist(), strict=True):

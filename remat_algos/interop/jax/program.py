@@ -86,7 +86,7 @@ class Equation:
 
     @property
     def dtype(self) -> str:
-        """Element type of its first result; empty if it has no result."""
+        """Element type of its first result, or "" if it has no result."""
         return next((str(each.aval.dtype) for each in self.eqn.outvars if hasattr(each.aval, "dtype")), "")
 
     @property
@@ -100,7 +100,7 @@ class Equation:
         return prod(self.eqn.outvars[0].aval.shape) if self.eqn.primitive in PRODUCTS else 0
 
     def run(self, array_of: Callable[[Any], Any]) -> list[Any]:
-        """Evaluate it with JAX's own interpreter; the value of 0 bytes that represents an effect is None."""
+        """Compute its results with JAX's own interpreter; append None if it also has a value of 0 bytes."""
         results = evaluate(self.eqn, [array_of(read) for read in self.reads])
         return [*results, *[None] * (len(self.values) - len(results))]
 
@@ -110,7 +110,8 @@ class FlatJaxpr:
 
     Calls are inlined, equal equations are merged, and unused equations without effects are dropped. Equations of
     `checkpoint_name`, and those that round to the operand's own precision, are replaced by their operand. Residents are
-    the arguments, followed by `consts`. An array that a `scan` stacks has the names of its rows.
+    the arguments, followed by `consts`. If a `scan` stacks rows
+    that have names, the stacked array gets the same names.
     """
 
     def __init__(self, closed: Any) -> None:
@@ -205,7 +206,7 @@ class FlatJaxpr:
 
 
 def _bodies(eqn: Any) -> list[FlatJaxpr]:
-    """Return the bodies of a loop or a branch as programs; an empty list for any other equation."""
+    """Return the bodies of a loop or a branch as programs, or an empty list for any other equation."""
     params = eqn.params.values() if eqn.primitive in LOOPS else ()
     items = [item for param in params for item in (param if isinstance(param, tuple) else (param,))]
     return [FlatJaxpr(item) for item in items if isinstance(item, core.ClosedJaxpr)]
@@ -223,7 +224,7 @@ def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]
 
 
 def _is_copy(eqn: Any) -> bool:
-    """Return True if an equation rounds to its operand's own precision; `jax.checkpoint` inserts these."""
+    """Return True for an equation that rounds to the precision of its operand, as `jax.checkpoint` inserts them."""
     if eqn.primitive is not primitives.reduce_precision_p:
         return False
     info = jax.numpy.finfo(eqn.invars[0].aval.dtype)
@@ -231,7 +232,7 @@ def _is_copy(eqn: Any) -> bool:
 
 
 def _checkpoint_name(eqn: Any) -> str | None:
-    """Return the name that a `checkpoint_name` equation sets; None for any other equation."""
+    """Return the name that a `checkpoint_name` equation sets, or None for any other equation."""
     if eqn.primitive is primitives.name_p:
         return eqn.params["name"]
     call = eqn.params.get("_prim")
@@ -257,7 +258,7 @@ def literal_array(literal: Any) -> Any:
 
 
 def array_bytes(aval: Any) -> int:
-    """Return the bytes of an array of this shape and type; 0 for a token."""
+    """Return the bytes of an array of this shape and type, or 0 for a token."""
     return prod(aval.shape) * aval.dtype.itemsize if hasattr(aval, "dtype") else 0
 
 
@@ -266,7 +267,7 @@ def _moved(read: Any, number: dict[int, int]) -> Any:
 
 
 def equation_key(eqn: Any, reads: Sequence[Any]) -> Hashable:
-    """Return a key that equal computations share; None if the equation has an effect or an unhashable parameter."""
+    """Return a key that equal computations share, or None if the equation has an effect or an unhashable parameter."""
     params = tuple((name, _exact(param)) for name, param in sorted(eqn.params.items()))
     operands = tuple(
         (str(read.aval), np.asarray(read.val).tobytes()) if isinstance(read, core.Literal) else read for read in reads

@@ -47,10 +47,11 @@ def plan_scans(
     """Plan a function that scans over layers, including the bodies of its scans.
 
     The gradient of a `scan` reads the values saved by all iterations. One iteration and its gradient form a small
-    graph, and each plan on its frontier is a set of values to save; `jax.checkpoint` around the body recomputes the
-    others, one iteration at a time. These sets are ordered from saving everything to saving nothing. Bisection finds
-    the first set with which a plan of the whole function fits the budget; later sets are solved too while they may
-    cost less. The cheapest plan is returned, and among equally cheap ones the one with the lowest peak.
+    graph. Each plan on the memory-cost frontier of this graph is a set of values to save; `jax.checkpoint` around the
+    body recomputes the others, one iteration at a time. These sets are ordered from saving everything to saving
+    nothing. Bisection finds the first set with which a plan of the whole function fits the budget. The function is also
+    planned with later sets, as long as these can give a cheaper plan. The cheapest plan is returned, and among equally
+    cheap ones the one with the lowest peak.
 
     Parameters
     ----------
@@ -163,7 +164,7 @@ def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
 
 
 class _Saving(NamedTuple):
-    """A set of values that a scan may save: names (None: JAX's own set), bytes, and cost of recomputing the others."""
+    """Names of values to save in a scan (None if JAX selects them), their bytes, and cost of recomputing the others."""
 
     names: Sequence[str] | None
     memory: int
@@ -191,7 +192,7 @@ def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
 
 
 def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
-    """Return the sets that a scan may save: JAX's own set, one per plan on an iteration's frontier, the empty set."""
+    """Return the sets to save: JAX's own, one per plan on the frontier of an iteration's graph, and the empty set."""
     everything = _Saving(None, 0, 0)
     if not scan.active:
         return [everything]
@@ -199,7 +200,7 @@ def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
     if not captured.graph.is_training:
         return [everything]
     graph = _weighted(add_boundary(captured.graph))
-    # `add_boundary` inserts a node after the forward part, so the forward values are also the first values of `graph`.
+    # `add_boundary` moves the forward nodes to the front: value i of `graph` is value forward[i] of the captured graph.
     forward = np.flatnonzero(captured.graph.forward[captured.graph.producer]).tolist()
     memory, named = graph.memory.tolist(), captured.program.names
 
@@ -218,7 +219,7 @@ def _savings(scan: Scan, naming: Naming, cost: Cost) -> list[_Saving]:
 
 
 def _weighted(graph: ComputationGraph) -> ComputationGraph:
-    """Add workspace to the boundary, so that the peak is there and depends only on the bytes saved across it."""
+    """Add workspace to the boundary node: the peak is then there, and depends only on the bytes saved for backward."""
     workspace = graph.workspace.copy()
     workspace[int((~graph.forward).argmax())] = graph.memory.sum() + workspace.max()
     return graph.with_costs(workspace=workspace)

@@ -14,9 +14,9 @@ from remat_algos.interop.torch.stable_names import arguments_by_name, without_mo
 from remat_algos.interop.torch.storages import HOST, STORAGES, storages, tensors
 
 STATE, DRAW = "generator_state", "draw"
-"""Keys in `meta` that link a draw, which is a call of a random operator, and the read of the generator's state.
+"""Keys in `meta` for a draw (a call of a random operator) and the node that reads the generator's state for it.
 
-A draw has the key STATE for the node that reads the state; that node has the key DRAW for the draw.
+In `meta` of the draw, STATE refers to the node that reads the state. In `meta` of that node, DRAW refers to the draw.
 """
 
 
@@ -25,7 +25,6 @@ def is_draw(node: fx.Node) -> bool:
 
 
 def generator_state(device: torch.device) -> torch.Tensor:
-    """Return the state of a device's default generator."""
     if device.type in HOST:
         return torch.get_rng_state()
     return torch.get_device_module(device).get_rng_state(device)
@@ -51,7 +50,7 @@ def draw_again(
 
 
 def add_states(graph: fx.Graph) -> None:
-    """Insert a read of the generator's state before each random operator that takes no generator as an argument."""
+    """Insert a node that reads the generator's state before each random operator without a generator argument."""
     for node in graph.nodes:
         if node.op == "call_function" and is_draw(node) and not _has_generator(node):
             tensor = next(tensors(node.meta["val"]))
@@ -82,7 +81,7 @@ def store(first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...
 
 
 def load(device: torch.device, first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Start copying a storage back from the host once its store is complete; call `arrive` before reading a tensor."""
+    """Start copying a storage back to the device after the copy to the host; call `arrive` before reading a tensor."""
     _check_copied(first)
     whole = _whole(first)
     loaded = torch.empty_like(whole, device=device, pin_memory=False)
@@ -91,26 +90,26 @@ def load(device: torch.device, first: torch.Tensor, *others: torch.Tensor) -> tu
 
 
 def check_streams(device: torch.device) -> None:
-    """Raise GraphError for a device on which copies cannot overlap with compute."""
+    """Raise GraphError for a device on which copies cannot overlap with computation."""
     if device.type not in HOST and not hasattr(torch.get_device_module(device), "Stream"):
         raise GraphError("PyTorch has no streams for copies on device {type!r}; plan without a link", type=device.type)
 
 
 @has_side_effect
 def leave(tensor: torch.Tensor, host: torch.Tensor) -> None:
-    """Make compute wait for the store of a tensor; its memory may be reused afterwards."""
+    """Make the compute stream wait for the copy to the host; the tensor's memory may be reused afterwards."""
     _wait(tensor.device, host)
 
 
 @has_side_effect
 def arrive(tensor: torch.Tensor) -> torch.Tensor:
-    """Make compute wait for a loaded tensor; return it."""
+    """Make the compute stream wait for a loaded tensor; return the tensor."""
     _wait(tensor.device, tensor)
     return tensor
 
 
 def wait_for_copies() -> None:
-    """Make compute wait for all copies, because an error may free the memory of a copy that is still running."""
+    """Make compute streams wait for all copies, because an error may free memory while it is still being copied."""
     for device, streams in list(_streams.items()):
         for stream in streams:
             # Waiting raises the original error again, which the caller already propagates.
@@ -119,7 +118,7 @@ def wait_for_copies() -> None:
 
 
 def _start_copy(direction: int, device: torch.device, source: torch.Tensor, into: torch.Tensor) -> None:
-    """Start a copy after queued compute and after the copy into `source`; record its end event in the target."""
+    """Start a copy after all queued computation and any earlier copy into `source`; record its end event in `into`."""
     if device.type in HOST:
         into.copy_(source)
         end = None

@@ -48,7 +48,7 @@ from remat_algos.wording import counted, format_bytes
 BY_NAME = "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
 RNG = ("replay", "once")  # options for random operators
 BOUNDARY = "boundary"
-PROFILER = "profiler"  # namespace without computation
+PROFILER = "profiler"  # namespace of profiler marks
 
 Price = Callable[[list[Call | None]], tuple[Int64, Int64, str]]
 """Function from calls to their compute, their workspace, and the unit of compute; None instead of a call costs 0."""
@@ -201,15 +201,15 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     """Copy a joint graph for planning, without repeated, unused or profiling operators.
 
     If the runtime writes into an input, operators read a clone of it, because a recomputation would read changed
-    values. With `replay`, the generator's state is read before each draw. Raise GraphError if a plan cannot run the
-    graph.
+    values. With `replay`, the generator's state is read before each draw. Raise GraphError if the graph contains an
+    operator for which no plan can be made.
     """
     for node in module.graph.nodes:
         _check(node)
     output = module.graph.output_node()
     returned = {storage_key(t) for node in output.all_input_nodes for t in tensors(node.meta.get("val"))}
     graph = fx.Graph()
-    copies: dict[fx.Node, Any] = {}  # fixed sizes become numbers
+    copies: dict[fx.Node, Any] = {}  # entry: copy or fixed size
     first_of: dict[Any, fx.Node] = {}
     # Key: storage of the result of a repeated computation; entry: storage of the first result.
     twins: dict[int, int] = {}
@@ -272,7 +272,7 @@ def _check(node: fx.Node) -> None:
 
 
 def _equal_calls(node: fx.Node) -> Any:
-    """Return a key that equal calls share; None if a call must not be merged with another."""
+    """Return a key that equal calls share, or None if a call must not be merged with another."""
     if node.op == "get_attr":
         return node.op, node.target
     plain = isinstance(node.target, Operator) or node.target is operator.getitem
@@ -305,7 +305,7 @@ def _hashable(argument: Any) -> Any:
 
 
 def _clone_mutated(graph: fx.Graph) -> None:
-    """Let operators read a clone of each input that the runtime writes into; sort the clones by first read."""
+    """Let operators read a clone of each input that the runtime writes into; sort the clones by their first readers."""
     output = graph.output_node()
     readers = {node: place for place, node in enumerate(graph.nodes)}
 
@@ -328,7 +328,7 @@ def _clone_mutated(graph: fx.Graph) -> None:
 
 
 def _locate_views(graph: fx.Graph) -> None:
-    """Give each view the storage of its base, because their fake tensors differ in storage if a clone is the base."""
+    """Give each view the storage of its base; if the base is a clone, the view's fake tensor has another storage."""
     for node in graph.nodes:
         base = _view_base(node)
         if (
@@ -340,7 +340,7 @@ def _locate_views(graph: fx.Graph) -> None:
 
 
 def _view_base(node: fx.Node) -> fx.Node | None:
-    """Return the tuple that a call indexes, or the base if the call's schema says that it returns a view; else None."""
+    """Return the tuple that a call indexes, or the argument of which it returns a view, or None for any other call."""
     if node.target is operator.getitem:
         return node.args[0]
     schema = schema_of(node.target)
@@ -399,7 +399,7 @@ class _JointRows:
         # Values of 0 bytes that the next draw or effect reads: they keep these calls in order.
         self.last_draw: list[int] = []
         self.last_effect: list[int] = []
-        self.boundary: list[int] = []  # the boundary's value
+        self.boundary: list[int] = []  # values of the boundary node
 
     def read_input(self, node: fx.Node) -> None:
         if isinstance(node.meta.get("desc"), OUTSIDE):
@@ -413,7 +413,7 @@ class _JointRows:
 
     def read_call(self, node: fx.Node) -> None:
         """Add a row for a call, unless it only returns a view of a stored result."""
-        # A read of the generator's state is in the same part, forward or backward, as the draw that uses the state.
+        # A node that reads the generator's state is in the part of its draw, forward or backward.
         draw = node.meta.get(DRAW, node)
         effect = _is_effect(node)
         ordered = node is not draw or (is_draw(node) and STATE not in node.meta)

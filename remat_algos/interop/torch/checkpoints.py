@@ -61,7 +61,8 @@ class CheckpointPlan(Result):
     peak_memory : int, optional
         Predicted peak in bytes, without parameters and inputs.
     overhead, bound : int or float, optional
-        Cost in addition to one pass, and a lower bound on it for every schedule within the budget, in the graph's unit.
+        `overhead` is the cost in addition to one pass. `bound` is a lower bound on the overhead of all schedules within
+        the budget. Both are in the unit of the graph's costs.
     gap : float, optional
         Difference between the total cost and its lower bound, as a fraction of the lower bound.
     resident_memory : int, optional
@@ -122,7 +123,7 @@ class CheckpointPlan(Result):
 
     @property
     def limit(self) -> int | None:
-        """The budget in bytes; None without a budget, or if the plan comes from a file."""
+        """The budget in bytes. It is None without a budget, or if the plan comes from a file."""
         return None if self.policy is None else self.policy.limit
 
     @checked_arguments
@@ -270,19 +271,19 @@ def plan_checkpoints(
     model : torch.nn.Module
         Model in its training mode. If it trains under autocast, call this function under autocast too.
     inputs : sequence or mapping
-        Arguments of one call of the model: a sequence of positional ones, or a mapping of keywords.
+        Arguments of one call of the model: a sequence of positional arguments, or a mapping of keyword arguments.
     budget : Budget, int, str or mapping
         Limit of the peak, without parameters and inputs: bytes, "20GiB", "50%" of the peak without checkpoints, or
         "least" for the lowest peak. {"device": "24GiB", "optimizer": "adamw"} limits the whole device, so parameters,
         inputs and optimizer states count too. The entry "accumulate": true adds the gradients of earlier batches, and
         "reserve" is a number of bytes to keep free.
     keywords : mapping, optional
-        Keyword arguments, in addition to a sequence.
+        Keyword arguments of the call, if `inputs` is a sequence.
     blocks : str or sequence of str, optional
-        Module paths such as "model.layers.*". By default, the layers that trainers of transformers checkpoint. A
-        model without such layers is divided into the entries of its lists of modules and the modules next to these
-        lists, at the depth of nesting with the lowest peak. "layers.*|layers.*.mlp" plans once for each pattern and
-        returns the cheapest plan.
+        Module paths such as "model.layers.*". By default, the layers that trainers of transformers checkpoint. If a
+        model has no such layers, each entry of a list of modules is a block, and so is each module next to such a list.
+        If lists are nested, the depth with the lowest peak is selected. "layers.*|layers.*.mlp" plans once for each
+        pattern and returns the cheapest plan.
     loss : callable, optional
         Function from the model's result to a scalar; by default the result itself or its entry `loss`.
     on : torch.device or str, optional
@@ -362,7 +363,7 @@ def plan_checkpoints(
 
 
 def _within(plan: Callable[[Any], Policy], limits: Budget, captured: EagerCapture) -> Policy:
-    """Return a policy within limits, including the generator states that checkpoints save; BudgetError if none fits."""
+    """Return a policy within limits that include the generator states of checkpoints, or raise BudgetError."""
     policy = None
     try:
         policy = plan(limits)
@@ -440,7 +441,7 @@ def _by_default(model: nn.Module, capture: Callable[..., EagerCapture]) -> Eager
 
 
 def _entries(path: str, module: nn.Module, depth: int, layers: Sequence[str]) -> Iterator[str]:
-    """Yield the paths of blocks: entries of lists of modules, and composite modules, down to `depth` nested lists."""
+    """Yield the paths of blocks: entries of lists of modules, up to `depth` lists deep, and modules next to lists."""
     lists, uncalled = _is_stack(module), type(module).forward is nn.Module.forward
     for name, child in module.named_children():
         inside = f"{path}.{name}".lstrip(".")
@@ -462,7 +463,7 @@ def _is_stack(module: nn.Module) -> bool:
 
 
 def _lowest_peak(captured: EagerCapture, cut: Sequence[str]) -> float:
-    """Estimate the peak if all blocks in `cut` are recomputed; infinity if blocks, such as experts, run in parallel."""
+    """Estimate the peak if all blocks in `cut` are recomputed, or infinity if blocks such as experts are parallel."""
     graph, outside = captured.graph, len(cut)
     refused = [f"{captured.blocks.names[b]}." for b in captured.blocks.refusals]
     number = {name: b for b, name in enumerate(cut) if not f"{name}.".startswith(tuple(refused))}
@@ -481,7 +482,7 @@ def _lowest_peak(captured: EagerCapture, cut: Sequence[str]) -> float:
 
 
 def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> Blocks:
-    """Return the blocks, with refusals of those that cannot be recomputed or offloaded.
+    """Return the blocks, with the reason for each block that cannot be recomputed or offloaded.
 
     A block is refused if it changes a buffer or, with `offloads`, if it reads a tensor that is not an argument.
     """

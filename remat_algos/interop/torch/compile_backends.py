@@ -238,7 +238,7 @@ def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
 
 
 def _monitor_of(called: Any, options: Mapping[str, Any] | None, model: Any) -> Callable[[], Callable[[], None]] | None:
-    """Return a function that monitors calls of a model compiled by a backend; None for a backend without plans."""
+    """Return a function that monitors calls of a model compiled by a backend, or None for a backend without plans."""
     named = _backend_by(options) if called is remat else None
     plans = getattr(named or called, "partitioner", None) or keywords_of(called).get("partition_fn")
     partitioner = getattr(plans, "partitioner", plans)  # InductorPartitioner wraps its partitioner
@@ -285,7 +285,8 @@ def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
     """Return a partition function of AOTAutograd, for a custom backend.
 
     PyTorch's own decompositions of nn.GRU, nn.RNN and nn.LSTM omit the dropout between layers; a backend that captures
-    these modules must take that into account. With a link, the backend must run the modules call by call, in order.
+    these modules must take that into account. If `link` is given, the backend must execute the calls in each module one
+    by one, in their order.
 
     Parameters
     ----------

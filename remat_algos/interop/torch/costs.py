@@ -97,7 +97,7 @@ def price(
 
 
 def check_times(cost: Cost, device: AnyDevice | None) -> None:
-    """Raise ValueError unless costs are times on a known device, as a link requires."""
+    """Raise ValueError unless costs are times on a known device; plans with copies to the host require such costs."""
     if device is None and isinstance(cost, str) and cost != PROFILE:
         raise ArgumentError(
             'a link needs costs that are times on your device, but cost "{cost}" without a device is not; give device= '

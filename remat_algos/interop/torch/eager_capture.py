@@ -1,4 +1,4 @@
-"""Capture of an eager training step without a compiler: its operators and storages, and the lives of storages."""
+"""Capture of an eager training step without a compiler: operators, storages, and the lifetimes of storages."""
 
 import contextlib
 import re
@@ -42,7 +42,7 @@ from remat_algos.plan.blocks import KEEP, Blocks, Holds, block_signature
 
 # For these operators oneDNN allocates memory on the CPU, which PyTorch does not report.
 ONEDNN = re.compile("convolution|mkldnn|bfloat16|float16")
-FREE = (torch.ops.prim.device.default,)  # attributes only, no elements
+FREE = (torch.ops.prim.device.default,)  # operators that read only attributes
 # Namespaces of operators that are never recomputed: a process that recomputed one alone would wait for the others.
 COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -65,8 +65,8 @@ class _Storage:
     viewed: bool = False
     # Last node during which a tensor in this storage is alive, not counting tensors that autograd saved.
     live_until: int = -1
-    # Key: block. Entry: the last nodes during which autograd refers to this storage for the block, without and with a
-    # rerun of the block (the last two columns of `Holds.saved`).
+    # Key: block. Entry: the last node during which autograd refers to this storage on behalf of the block, first
+    # without and then with a rerun of the block (the last two columns of `Holds.saved`).
     saved: "dict[_Block | None, list[int]]" = field(default_factory=dict)
     number: Any = None  # assumed value, or None
 
@@ -280,7 +280,7 @@ class _Recorder(DispatchMode):
             return empty(result.shape, result.stride(), args[0].dtype, result.device)
         result = operator(*args, **kwargs)
         if operator is torch.ops.aten.mkldnn_rnn_layer.default:
-            # This result is an argument when the gradient's workspace is measured, so it needs its real size.
+            # The last result needs its real size, because it is an argument when the gradient's workspace is measured.
             *results, workspace = result
             return *results, self._contiguous(stored_bytes(operator, args, kwargs, result)[-1:], workspace)
         return result
@@ -394,7 +394,7 @@ class _Recorder(DispatchMode):
         self.backward = True
 
     def _attach(self) -> None:
-        """Set hooks on the autograd node of the last results, so that the rows of its gradient get their owner."""
+        """Set hooks on the autograd node of the last results: they make the last row the owner of its gradient's rows."""
         for each in () if self.backward else self.last:
             tensor = each()
             node = None if tensor is None else tensor.grad_fn
@@ -443,7 +443,7 @@ class _Recorder(DispatchMode):
         return tensor
 
     def _release(self, stored: _Storage, block: _Block | None, count: int) -> None:
-        """Record the current node as end of a saved tensor's life; with `count` 2, also for a rerun of the block."""
+        """Record that a saved tensor's life ends at this node; if `count` is 2, also if the block is rerun."""
         last = len(self.rows) - 1
         stored.saved.setdefault(block, [-1, -1])[:count] = [last] * count
         if block is not None:
@@ -491,7 +491,7 @@ class _Recorder(DispatchMode):
 
 
 def is_cached_cast(operator: Any, args: Any) -> bool:
-    """Return True for a cast of a parameter; autocast may still cache its result when a block is recomputed."""
+    """Return True for a cast of a parameter; its result may still be in autocast's cache when a block is recomputed."""
     return operator is torch.ops.aten._to_copy.default and args[0].is_leaf and args[0].requires_grad
 
 
@@ -593,7 +593,6 @@ def capture_step(
 
 
 def _chosen(model: nn.Module, patterns: str | Sequence[str] | None) -> list[str]:
-    """Return the module paths of the blocks, in the order of the model."""
     names = [name for name, _ in model.named_modules() if name]
     if patterns is None:
         lists = [name for name, module in model.named_modules() if isinstance(module, nn.ModuleList)]
@@ -664,7 +663,7 @@ def _check_gradients(recorder: _Recorder, loss: torch.Tensor, operators: Sequenc
 def _assembled(
     recorder: _Recorder, loss: torch.Tensor, cost: Cost, device: AnyDevice | None, workspace: bool
 ) -> EagerCapture:
-    """Build the graph, the blocks and the lives of values from the records of a step."""
+    """Build the graph, the blocks and the lifetimes of values from the records of a step."""
     rows, n = recorder.rows, len(recorder.rows)
     gradients = [each.grad for each in recorder.step.fakes.values() if each.grad is not None]
     outputs = {x for each in [*gradients, loss] for x in recorder.storage_of(each).latest}

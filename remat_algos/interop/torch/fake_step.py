@@ -27,16 +27,15 @@ PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # contain no o
 
 
 def python_generators() -> bytes:
-    """Return the states of Python's and NumPy's global random generators."""
     return pickle.dumps((random.getstate(), np.random.get_state()))  # noqa: NPY002
 
 
 class Attributes:
     """Snapshot of the objects to which a module's attributes refer, including submodules, containers and generators.
 
-    The snapshot includes `arguments` of a call and the contents of their objects. `swapped` contains the ids of the
-    model's tensors and of the fake tensors that replace them; replacing one by the other does not count as a
-    change (`nn.RNNBase` has lists of its parameters).
+    The objects in `arguments` of a call are included too. `swapped` contains the ids of the model's tensors and of the
+    fake tensors that replace them. A container counts as unchanged if tensors have only been replaced by their fake
+    tensors or vice versa, as in the lists of parameters of `nn.RNNBase`.
     """
 
     def __init__(self, module: nn.Module, arguments: Any = (), swapped: Set[int] = frozenset()) -> None:
@@ -123,10 +122,7 @@ def _ids(entries: Any) -> list[int]:
 
 
 def assumed(operator: Any, args: Any, kwargs: Any, known: Sequence[Any]) -> Any:
-    """Return the one value of all elements of a result; None if it is unknown.
-
-    Elements are assumed to be finite, and random numbers to be 0.5.
-    """
+    """Return the value of all elements of a result, or None; assume finite elements, and 0.5 for random numbers."""
     name = operator.overloadpacket.__name__
     if name in ("isnan", "isinf", "isposinf", "isneginf"):
         return False
@@ -204,7 +200,8 @@ class FakeStep:
         args, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), dict(keywords or {}))
         self.args, self.keywords = mapped(self.fake, args), mapped(self.fake, keywords)
         devices = [each.device for each in self.fakes.values()] if on is None else [on]
-        self.on_gpu = any(device.type == "cuda" for device in devices)  # CUDA's allocator rounds bytes
+        # If true, sizes are rounded as CUDA's allocator rounds them.
+        self.on_gpu = any(device.type == "cuda" for device in devices)
 
     def fake(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return the fake tensor for a tensor of the model; for a small tensor of integers, return a real copy."""

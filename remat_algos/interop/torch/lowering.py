@@ -73,13 +73,13 @@ def _checked(captured: Captured, schedule: Any) -> tuple[fx.GraphModule, Simulat
 
 
 class _Lowering:
-    """Copies operators of a joint graph into a module, once per run."""
+    """Copies operators of a joint graph into a module, once per run. An instance is a value as computed by one run."""
 
     def __init__(self, captured: Captured, simulation: Simulation, earlier: "_Lowering | None" = None) -> None:
         self.captured = captured
         self.graph = fx.Graph()
         self.earlier = earlier
-        # Key: FX node, and the instances that store its result.
+        # Key: FX node of the joint graph, and the instances that store its result. Entry: copy in this module.
         self.copies: dict[tuple[fx.Node, tuple[int, ...]], fx.Node] = {}
         # Inputs of the backward module, each with its source in the forward module.
         self.received: list[tuple[fx.Node, fx.Node]] = []
@@ -92,17 +92,17 @@ class _Lowering:
         # `hosts`: host tensors of each value. `stored`: the instance that was copied to them.
         self.hosts: dict[int, list[fx.Node]] = {}
         self.stored: dict[int, int] = {} if earlier is None else earlier.stored
-        self.arriving: set[int] = set()  # loaded, not read yet
+        self.arriving: set[int] = set()  # loaded instances, still unread
 
     def copy_inputs(self, inputs: Iterable[fx.Node], boundary: Step) -> None:
-        """Copy inputs of the joint graph; `boundary` is the step whose instances are the gradients of the outputs."""
+        """Copy inputs of the joint graph; the results of the step `boundary` are the gradients of the outputs."""
         arriving = dict(zip(self.captured.graph.values(boundary.node), boundary.makes, strict=True))
         for node in inputs:
             stored = tuple(arriving[x] for x in self.captured.bases[node])
             self.copies[node, stored] = self.graph.node_copy(node)
 
     def run(self, step: Step) -> None:
-        """Add the calls of a step: loads, the operator with the items of its tuple, stores, and waits before frees."""
+        """Add the calls of a step: its loads, its operator, its stores, and waits for the copies of values to free."""
         for i in step.loads:
             self._load(i)
         self._run(step)
@@ -112,7 +112,7 @@ class _Lowering:
             self._free(i)
 
     def wait_for_loads(self) -> None:
-        """Add waits for all unread loads, because this module frees their memory if the backward module never runs."""
+        """Add waits for all unread loads: without a backward pass, their memory is freed at the end of this module."""
         for i in sorted(self.arriving):
             self._arrive(i)
 
@@ -135,7 +135,7 @@ class _Lowering:
         return [self.copy(each, self.pinned) if isinstance(each, fx.Node) else each for each in outputs]
 
     def copy(self, node: fx.Node, serving: Mapping[int, int]) -> fx.Node:
-        """Return this module's copy of a result, created if necessary; `serving` maps values to instances to read."""
+        """Return this module's copy of a result; create it if needed. `serving` maps a value to its instance to read."""
         key = (node, tuple(serving[x] for x in self.captured.bases[node]))
         if key not in self.copies:
             computed = None if self.earlier is None else self.earlier.copies.get(key)
@@ -149,7 +149,7 @@ class _Lowering:
         return self.copies[key]
 
     def saved(self) -> list[fx.Node]:
-        """Return the values that the forward module must pass to this one, in the order of its inputs."""
+        """Return what the forward module must pass to this backward module, in the order of the backward inputs."""
         # AOTAutograd requires unchecked tensors to come last.
         self.received.sort(key=lambda pair: UNCHECKED in pair[1].meta)
         first = self._first_input()
@@ -187,7 +187,7 @@ class _Lowering:
         parts = self.captured.tensors[x]
         self.stored[x] = i
         self.hosts[x] = hosts = []
-        # If a random operator is never replayed, the read of its generator state is not copied.
+        # If a random operator is never replayed, the node that reads its generator's state is not copied.
         if all(self._is_there(part, i) for part in parts):
             check_streams(parts[0].meta["val"].device)
             stored = self.graph.call_function(store, tuple(self.copy(part, {x: i}) for part in parts))
@@ -196,12 +196,12 @@ class _Lowering:
                 hosts.append(self._call({"val": on_host, STORAGES: storages(on_host)}, operator.getitem, stored, place))
 
     def _is_there(self, part: fx.Node, i: int) -> bool:
-        """Return True if this module or the forward module computes a part of an instance."""
+        """Return True if this module or the forward module computes the tensor `part` of instance i."""
         modules = (self,) if self.earlier is None else (self, self.earlier)
         return any((part, (i,)) in module.copies for module in modules)
 
     def _free(self, i: int) -> None:
-        """Add waits for the copies from or to an instance, before it is freed."""
+        """Add waits for the copies of an instance to and from the host, before it is freed."""
         x = self.value[i]
         if i in self.arriving:
             self._arrive(i)
@@ -210,7 +210,7 @@ class _Lowering:
             self.graph.call_function(leave, (tensor, self._hosts(x)[0]))
 
     def _hosts(self, x: int) -> list[fx.Node]:
-        """Return the host tensors of a value; empty if it is not stored."""
+        """Return the host tensors of a value, or an empty list if it is not copied to the host."""
         if x not in self.hosts and self.earlier is not None:
             self.hosts[x] = [self._receive(each) for each in self.earlier.hosts.get(x, ())]
         return self.hosts.get(x, [])
@@ -228,7 +228,6 @@ class _Lowering:
                 self._extract_items(user, serving)
 
     def _receive(self, copy: fx.Node) -> fx.Node:
-        """Add an input to the backward module for a value of the forward module."""
         with self.graph.inserting_before(self._first_input()):
             received = self.graph.placeholder(copy.name)
         # FX has changed the name if another node of this module already had it.

@@ -252,8 +252,9 @@ def _check_pass(
 ) -> None:
     """Raise GraphError if one forward pass differs from that of the model, because the capture missed something.
 
-    Passes on fake tensors are not compared. Passes on a GPU with random operators are not compared either, because they
-    draw other numbers without gradients. `written` lists the names of the parameters that a pass writes.
+    Passes on fake tensors are not compared. Passes with random operators on a GPU are not compared either, because
+    there a pass without gradients draws other numbers than a pass with gradients. `written` lists the names of the
+    parameters that a pass writes.
     """
     model = planned.original
     present = [*model.parameters(), *model.buffers(), *tensors((args, kwargs))]

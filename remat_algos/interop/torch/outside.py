@@ -52,7 +52,7 @@ class UnplannedPart:
 
     @classmethod
     def of(cls, graph_break: Break, model: Any) -> "UnplannedPart | None":
-        """Describe a graph break; None if DDP or FSDP causes it on purpose, or it is inside a function of PyTorch."""
+        """Describe a graph break. Return None if DDP or FSDP causes it on purpose, or if it is inside PyTorch."""
         reason, _, rest = graph_break.reason.partition("\n")
         context = rest.rpartition("Developer debug context: ")[2].partition("\n")[0].strip()
         reason = reason.rstrip(".") or "PyTorch gives no reason"

@@ -70,7 +70,8 @@ class TrainingRequest:
     - `rng`: "replay" recomputes random operators with the generator's state of their first run; "once" never recomputes
       them.
     - `cost`: as for `remat_algos.interop.onnx.capture`, or "profile", which times operators on this machine.
-    - `device`: device for "roofline" and "occupancy", by default "A100 80GB". A link needs it unless costs are times.
+    - `device`: device for "roofline" and "occupancy", by default "A100 80GB". With
+      `link`, it is required unless costs are times.
     - `workspace`: run each kind of operator once to measure its workspace.
     - `infeasible`: if no plan is within the budget, "warn" and run the plan with the lowest peak, or "raise"
       BudgetError.
@@ -110,7 +111,7 @@ class TrainingRequest:
 
     @classmethod
     def of(cls, budget: Budget | Amount, **options: Any) -> "TrainingRequest":
-        """Create a request from a user's options; TypeError for an unknown option."""
+        """Create a request from a user's options; raise TypeError for an unknown option."""
         names = [name for name in cls.__dataclass_fields__ if name != "budget"]
         for name in options:
             if name not in names:
@@ -147,7 +148,7 @@ class TrainingRequest:
     def plan(self, graph: ComputationGraph, references: References, above: list[tuple[BudgetError, int]]) -> Plan:
         """Return a plan within the budget; if there is none, add the error to `above` and return the lowest-peak plan.
 
-        With the solver "auto" the plan is no worse than any reference that fits.
+        With the solver "auto", the plan is at least as good as each of the `references` that is within the budget.
         """
         budget = self._in_bytes(references)
         limit = None if budget.above_lowest else budget.memory_limit(0, graph.resident_memory)
@@ -169,7 +170,6 @@ class TrainingRequest:
         return plan
 
     def _in_bytes(self, references: References) -> Budget:
-        """Convert the budget to bytes for one graph."""
         if self.as_today:
             return Budget(references.as_is.peak_memory)
         budget = Budget.of(self.budget)
@@ -199,13 +199,13 @@ class Partitioner:
         self._place = (0, 0)
         # Number of graphs that torch.compile has captured for training or inference.
         self._n_graphs = 0
-        self._inner: list[Break] = []  # gradients inside graphs
+        self._inner: list[Break] = []  # torch.func gradients inside graphs
         self._running = 0  # unfinished calls of the model
         # For each graph without a plan within the budget: the error and the lowest peak.
         self._infeasible: list[tuple[BudgetError, int]] = []
         self._warned_above = self._warned_nothing = self._warned_infeasible = self._warned_waiting = False
-        # Key: place of a graph. `_runs`: maximum number of runs that waited for backward at the same time. `_pending`:
-        # one saved storage of each waiting run.
+        # Keys are places of graphs (`GraphReport.place`). `_runs` contains the maximum number of runs that waited for
+        # backward at the same time. `_pending` contains one saved storage of each waiting run.
         self._runs: dict[tuple[int, int], int] = {}
         self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}
         self._buckets = 0  # bytes of DDP's gradient buckets
@@ -327,7 +327,7 @@ class Partitioner:
         return self._compiling[0], self._place[1] + 1 if self._compiling == before else 0
 
     def _left(self, graph: ComputationGraph) -> Budget | Amount:
-        """Return the budget minus the bytes that earlier graphs save; subtract all other bytes from a device budget."""
+        """Return the budget minus the bytes that earlier graphs save and, for a device budget, all other bytes."""
         if self.request.as_today:
             return self.request.budget
         budget = Budget.of(self.request.budget)
@@ -412,8 +412,8 @@ class Partitioner:
             most[report.place] = [max(pair) for pair in zip(figures, most.get(report.place, figures), strict=True)]
         places, runs = sorted(most), self._runs
         parallel = self._buckets + gathered_bytes(self._gathers.values())
-        # Pending runs can be of any graphs, in any order. Each may have its own parameters, because blocks of one class
-        # share a graph.
+        # Any graph can have pending runs, in any order. The pending runs of one graph may have different parameters,
+        # because blocks of one class share a graph.
         if any(runs.get(place, 1) > 1 for place in places):
             pending = sum(runs.get(place, 1) * (most[place][1] + most[place][2]) for place in places)
             return parallel + pending + max(peak - saved - gradients for peak, saved, gradients in most.values())
@@ -468,7 +468,6 @@ def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
 
 
 def recomputed_from_inputs(model: Captured, simulation: Simulation) -> Reread:
-    """Return, for each input, the recomputed nodes that read it."""
     assert model.module is not None
     inputs = [node for node in model.module.graph.nodes if node.op in ("placeholder", "get_attr")]
     descriptors = [node.meta.get("desc") for node in inputs]

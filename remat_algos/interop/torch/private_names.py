@@ -92,7 +92,7 @@ try:
 except (ImportError, AttributeError) as _error:
     raise _moved(_error) from _error
 
-# PyTorch 2.14 passes its own options by keyword.
+# In PyTorch 2.14, `checkpoint` passes its options to this function by keyword instead of by position.
 _BY_NAME = hasattr(checkpoint, "_checkpoint_without_reentrant_generator_impl")
 _REGIONS = "_checkpoint_without_reentrant_generator" + ("_impl" if _BY_NAME else "")
 
@@ -128,7 +128,7 @@ def origin(descriptor: Any) -> Any:
 
 
 def n_forward(outputs: Any) -> int:
-    """Return the number of forward outputs from the descriptors of all outputs; missing gradients have None."""
+    """Return the number of forward outputs; the descriptor in `outputs` of a missing gradient is None."""
     places = (
         i
         for i, descriptor in enumerate(map(origin, outputs))
@@ -155,7 +155,7 @@ def specialize_sizes(inputs: Any) -> None:
 
 
 def constant_size(symbol: Any) -> int | None:
-    """Return the value of a specialized symbolic size; None for anything else."""
+    """Return the value of a specialized symbolic size, or None for anything else."""
     return symbol.node.maybe_as_int() if isinstance(symbol, torch.SymInt) else None
 
 
@@ -321,7 +321,7 @@ def checkpoint_regions() -> Iterator[None]:
     entered: list[tuple[int, ...]] = [()]
 
     def innermost(kind: Any) -> Any:
-        """Return a subclass of a dispatch mode that has an attribute for the regions around the current operator."""
+        """Return a subclass of a dispatch mode with another attribute: the regions that enclose the operator."""
         return type(kind.__name__, (kind,), {REGION: property(lambda mode: entered[-1])})
 
     def marked(function: Any, *args: Any, **options: Any) -> Iterator[None]:
@@ -423,7 +423,7 @@ def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_b
 
 
 def compile_id() -> tuple[int, int] | None:
-    """Return the frame being compiled and the number of its earlier compilations; None outside of compilations."""
+    """Return the frame being compiled and the number of its earlier compilations, or None outside of them."""
     compiled = CompileContext.current_compile_id()
     if compiled is None or compiled.frame_id is None:
         return None
@@ -562,7 +562,7 @@ def recompile_limit() -> int:
 
 
 def parallel_gradients() -> int:
-    """Return the bytes of all gradients of the DistributedDataParallel module being compiled; 0 without one."""
+    """Return the bytes of all gradients of the DistributedDataParallel module being compiled, or 0."""
     parallel = DistributedDataParallel._get_active_ddp_module()
     trained = () if parallel is None else (each for each in parallel.parameters() if each.requires_grad)
     return sum(each.numel() * each.itemsize for each in trained)

@@ -25,7 +25,7 @@ class References:
 
     `one_pass` runs each node once, in the graph's order or in that of a beam search, whichever has the lower peak; a
     budget in percent refers to this peak. `today` is the schedule of the model's own `torch.utils.checkpoint`, which
-    recomputes each region once, without operators that no gradient needs; None if the model has no such region.
+    recomputes each region once, without operators that no gradient needs. `today` is None if there is no region.
     """
 
     one_pass: Simulation
@@ -37,7 +37,7 @@ class References:
         return self.one_pass if self.today is None else self.today
 
     def better(self, plan: Plan | None, limit: int | None) -> Simulation | None:
-        """Return a reference within the limit if the plan exceeds the limit or has more overhead; else None."""
+        """Return a reference within the limit if the plan exceeds the limit or has more overhead, or None."""
 
         def rank(peak: int, overhead: float) -> tuple[int, float]:
             return peak if limit is None else max(peak - limit, 0), overhead
@@ -73,8 +73,9 @@ class References:
 def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Region, bool]]) -> list[int] | None:
     """Return the model's own schedule: each region is recomputed before the first backward node that reads its values.
 
-    Return None if nothing is recomputed. A value that forward operators outside of its region read is recomputed only
-    with a region that also contains these operators. An outer region is recomputed before its inner ones.
+    Return None if nothing is recomputed. If forward operators outside of a region read one of its values, the value
+    is recomputed only with an outer region that also contains these operators. An outer region is recomputed before its
+    inner ones.
     """
     stored = graph.memory > 0
     reads = [sorted({int(graph.producer[x]) for x in graph.reads(v) if stored[x]}) for v in range(graph.n_nodes)]
@@ -134,6 +135,5 @@ def _depths(
 
 
 def _common(one: Region, other: Region) -> int:
-    """Return the number of regions that contain both operators."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -124,7 +124,7 @@ class GraphReport(Result):
 
     @property
     def waiting(self) -> int:
-        """Bytes of gradients that wait, at the peak, for the end of backward; 0 if at most a tenth of the peak."""
+        """Bytes of gradients that wait, at the peak, for the end of backward, or 0 if at most a tenth of the peak."""
         waiting = waiting_gradients(self.plan.simulation)
         return waiting if waiting * 10 > self.plan.peak_memory else 0
 

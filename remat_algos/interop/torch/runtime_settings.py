@@ -140,7 +140,6 @@ class RuntimeSetting:
     def _cheapest(
         cls, runtime: str, policy: Policy, captured: EagerCapture, trials: Iterable[Trial], semantics: str
     ) -> "RuntimeSetting":
-        """Return the cheapest setting whose simulated peak is within the budget of a policy."""
         graph, settings = policy.graph, []
         # Compiled graphs save no states of the random generator.
         stashed = captured.stashed if semantics == EAGER else lambda treatments: 0
@@ -187,7 +186,7 @@ def _chunks(graph: ComputationGraph, blocks: Blocks, count: int) -> Blocks:
     chunks = [slice(start, start + count) for start in starts]
     members = [np.concatenate(blocks.members[chunk]) for chunk in chunks]
     inputs = [np.unique(np.concatenate(blocks.inputs[chunk])) for chunk in chunks]
-    # The gradient of a chunk begins at its last block, which has the earliest trigger.
+    # A trigger is the backward node before which a block is recomputed. The last block of a chunk has the earliest one.
     trigger = [min((each for each in blocks.trigger[chunk].tolist() if each >= 0), default=-1) for chunk in chunks]
     return replace(
         blocks,
@@ -211,7 +210,7 @@ def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
 
 
 def _selectors(blocks: Sequence[str], operator: str, inside: set[int]) -> list[str]:
-    """Return selectors of an operator in the blocks `inside`; "*" replaces the number of a block in a whole list."""
+    """Return selectors of an operator in the blocks `inside`. If these are all blocks of a list, "*" selects them."""
     prefixes: dict[str, None] = {}
     stacks = [name.rpartition(".")[0] for name in blocks]
     for b in sorted(inside):

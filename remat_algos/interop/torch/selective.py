@@ -160,8 +160,8 @@ class _Forward(LightMode):
         self.saved = saved
         # Keys are ids, because the hash of an operator is computed in slow Python code.
         self.calls = {id(operator): _Calls(operator, places) for operator, places in _places(saved).items()}
-        # `fully_shard` may gather parameters in only one of the forward part and the rerun. Gathers run without
-        # gradients, so in distributed training only operators that run with gradients have to be repeated.
+        # `fully_shard` may gather parameters in the forward part but not in the rerun, or vice versa. Gathers run
+        # without gradients, so in distributed training only operators that run with gradients have to be repeated.
         self.all_count = not _is_distributed()
         self.sequence: list[Any] = []  # calls to repeat
         self.drawn = False  # a saved operator has drawn

@@ -58,7 +58,7 @@ def is_compiling() -> bool:
 
 
 def schema_of(operator: Any) -> Any:
-    """Return the schema of an operator, with argument names and in-place writes; None if it is not an operator."""
+    """Return the schema of an operator, with argument names and in-place writes, or None for other objects."""
     return getattr(operator, "_schema", None)
 
 

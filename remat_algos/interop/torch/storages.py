@@ -43,7 +43,7 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
     ----------
     function : callable
         Function without arguments, such as a training step. Tensors that survive a call must be replaced by the next
-        call. A model of torch.compile must have been compiled by an earlier call.
+        call. If it calls a model that torch.compile compiles, call it once before, so that compilation is complete.
     known : iterable of torch.Tensor
         Tensors that exist before the call, such as parameters and inputs; they are not counted.
 
@@ -147,7 +147,7 @@ def stored_bytes(operator: Any, args: Any, kwargs: Any, result: Any) -> list[int
     if lower_bound is None or results[0].device.type not in HOST:
         return sizes
     bytes_of = lower_bound(arguments_by_name(operator, args, kwargs), results)
-    # A fake tensor of 0 bytes with dtype uint8 is a workspace, whose real size its shape does not show.
+    # A fake tensor of 0 bytes with dtype uint8 is a workspace. Its shape does not show its real size.
     exists = [size or each.dtype == torch.uint8 for size, each in zip(sizes, results, strict=True)]
     return [max(size, int(more)) if each else 0 for size, more, each in zip(sizes, bytes_of, exists, strict=True)]
 
@@ -202,7 +202,7 @@ def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
 
 
 def _loss(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Return the bytes of a loss's storage, which is that of its terms: their mean or sum overwrites them."""
+    """Return the bytes of a loss's storage: it is the array of terms, which their mean or sum overwrites."""
     terms = torch.broadcast_shapes(arguments["self"].shape, arguments["target"].shape)
     return [prod(terms) * torch.result_type(arguments["self"], arguments["target"]).itemsize]
 
@@ -222,7 +222,7 @@ def _copied(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> li
 
 
 def _statistics(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Return the bytes of mean and deviation, which have the type of the weight; under autocast this type is wider."""
+    """Return the bytes of mean and deviation; these have the weight's type, in autocast wider than the input's."""
     weight = arguments.get("weight")
     return [0, *(0 if weight is None else each.numel() * weight.itemsize for each in results[1:])]
 
