@@ -394,7 +394,7 @@ class _Recorder(DispatchMode):
         self.backward = True
 
     def _attach(self) -> None:
-        """Set hooks on the autograd node of the last results: they make the last row the owner of its gradient's rows."""
+        """Set hooks on the last results' autograd node that make the last row the owner of the rows of its gradient."""
         for each in () if self.backward else self.last:
             tensor = each()
             node = None if tensor is None else tensor.grad_fn

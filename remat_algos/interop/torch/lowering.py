@@ -135,7 +135,7 @@ class _Lowering:
         return [self.copy(each, self.pinned) if isinstance(each, fx.Node) else each for each in outputs]
 
     def copy(self, node: fx.Node, serving: Mapping[int, int]) -> fx.Node:
-        """Return this module's copy of a result; create it if needed. `serving` maps a value to its instance to read."""
+        """Return this module's copy of a result; create it if needed. `serving` maps each value to its instance."""
         key = (node, tuple(serving[x] for x in self.captured.bases[node]))
         if key not in self.copies:
             computed = None if self.earlier is None else self.earlier.copies.get(key)
