@@ -1,4 +1,4 @@
-"""Backends that run plans: NumPy on the processors, CuPy on a GPU. If CuPy is unavailable, this module says why."""
+"""Backends that run plans: NumPy on the processors, CuPy on a GPU. `gpu_missing` returns why CuPy is unavailable."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class Device(Result):
 
     @property
     def wave(self) -> int:
-        """Number of result elements that all multiprocessors compute at a time. Raises GraphError if unknown.
+        """Number of result elements that all multiprocessors compute at a time; raise GraphError if it is unknown.
 
         Examples
         --------

@@ -73,7 +73,7 @@ def check_operators(operators: object) -> None:
 class SyntheticOperators:
     """Operators that mix the bits of all their inputs, bit-identical on NumPy and CUDA.
 
-    Every word of a value depends on its position, the node, the value, the seed, and all reads and residents of the
+    Every word of a value depends on its position, the node, the value, the seed, and all inputs and residents of the
     node. The workspace is filled before and after the values are computed. A node that updates parameters or states
     adds to all of them.
 

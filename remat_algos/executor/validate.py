@@ -416,8 +416,9 @@ class MonitoredOperators:
     def residents(self, backend: Backend) -> list[Array]:
         """Return the residents of the operators, restored to their initial contents."""
         arrays = self.operators.residents(backend)
+        # Objects that are not arrays are returned too: `execute` raises the error.
         if self._start is None or any(not hasattr(array, "nbytes") for array in arrays or ()):
-            return arrays  # `execute` rejects other objects
+            return arrays
         if not self._start and arrays:
             self._start += [np.array(backend.to_host(array)) for array in arrays]
         with backend.uncounted():

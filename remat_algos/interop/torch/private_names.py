@@ -321,7 +321,7 @@ def checkpoint_regions() -> Iterator[None]:
     entered: list[tuple[int, ...]] = [()]
 
     def innermost(kind: Any) -> Any:
-        """Return a subclass of a dispatch mode with another attribute: the regions that enclose the operator."""
+        """Return a subclass of a dispatch mode that also has the regions around the current operator."""
         return type(kind.__name__, (kind,), {REGION: property(lambda mode: entered[-1])})
 
     def marked(function: Any, *args: Any, **options: Any) -> Iterator[None]:
