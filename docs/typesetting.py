@@ -4,35 +4,40 @@ import re
 
 from docutils import nodes
 
-WIDTH = 88  # characters of a line of code on a wide screen
+# Characters of a line of code on a wide screen, and of the longest word of code that is not cut on a phone.
+WIDTH, LONGEST = 88, 36
 AMOUNT = re.compile(r"(?<=\d) (?=(?:%|[kKMGT]?i?B|[num]?s)(?![\w]))")
 REFERENCE = re.compile(r"\[R[0-9a-f]{12}-(\d+)\]")
 PLAIN = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw, nodes.comment)
 
 
 def folded(line: str, width: int = WIDTH) -> str:
-    r"""A command in lines that a shell reads as one; it is cut before an option or a pipe outside quotes.
+    r"""A command in lines that a shell reads as one; it is cut before a pipe, or before an option of its first program.
 
     Examples
     --------
-    >>> print(folded("$ remat solve a.csv --region 'a=b --c' --effort fast | tail", 30))
+    >>> print(folded("$ remat solve a.csv --region 'a=b --c' --effort fast | tail -n 1", 32))
     $ remat solve a.csv \
         --region 'a=b --c' \
-        --effort fast | tail
+        --effort fast | tail -n 1
     """
-    lines = [""]
-    for part in re.split(r" (?=--?\w|\| )", line):
+    if len(line) <= width:
+        return line
+    program, *pipes = re.split(r" (?=\| )", line)
+    first, *options = re.split(r" (?=--?\w)", program)
+    lines = [first]
+    for part in [*options, *pipes]:
         quoted = any(lines[-1].count(quote) % 2 for quote in "'\"")
-        if lines[-1] and not quoted and len(lines[-1]) + len(part) + 3 > width:
+        if not quoted and len(lines[-1]) + len(part) + 3 > width:
             lines[-1] += " \\"
             lines.append(f"    {part}")
         else:
-            lines[-1] += f" {part}" if lines[-1] else part
+            lines[-1] += f" {part}"
     return "\n".join(lines)
 
 
 def typeset(app, doctree):
-    """Drop empty lines at the end of blocks, fold commands, and keep amounts and units on one line."""
+    """Drop empty lines at the end of blocks, fold commands, mark long names, and keep amounts with their units."""
     for block in list(doctree.findall(nodes.literal_block)):
         text = block.astext().rstrip("\n")
         if block.get("language") == "console":
@@ -41,6 +46,9 @@ def typeset(app, doctree):
             block.rawsource = text
             block.children = []
             block += nodes.Text(text)
+    for literal in doctree.findall(nodes.literal):
+        if max(map(len, literal.astext().split()), default=0) > LONGEST:
+            literal["classes"].append("long")
     for text in list(doctree.findall(nodes.Text)):
         if AMOUNT.search(text) and not any(isinstance(each, PLAIN) for each in parents(text)):
             text.parent.replace(text, nodes.Text(AMOUNT.sub("\N{NO-BREAK SPACE}", text)))
