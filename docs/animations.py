@@ -34,10 +34,8 @@ METHODS = {
 LEAD = """\
 ![A training step of a U-Net, moving: nodes run, values come and go]({docs}figures/animated_unet_search.svg)
 
-This U-Net of {operations} operations within {budget} of its memory, step by step: **{after}** at the peak instead of
-{before}, for **{more}** more compute. Orange is recomputed; a red ring marks the node that runs.
-[More of them]({docs}animations.md);
-`remat animate GRAPH PLAN -o plan.svg` draws yours.
+A U-Net of {operations} operations, with a budget of {budget} of its peak: **{after}** instead of {before}, for
+**{more}** more compute. [More animations]({docs}animations.md); `remat animate GRAPH PLAN -o plan.svg` draws yours.
 """
 ROW = """\
 ![{word} on {what}](figures/animated_{name}_{word}.svg)

@@ -33,6 +33,7 @@ extensions = [
     "docs.downloads",
     "docs.notebook_kernels",
     "docs.plans",
+    "docs.search_words",
     "docs.sphinx_cache",
     "docs.steps.pages",
     "docs.typesetting",
@@ -54,6 +55,7 @@ html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 html_js_files = ["accessible.js"]
+html_search_scorer = "search_scorer.js"
 highlight_language = "text"  # not Python, where a block does not name its language
 
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]

@@ -30,26 +30,28 @@ METHODS = ("no_remat", "chen_sqrt", "exact_dp", "greedy_remat")
 
 LINES = """\
 One training step of GPT-2 small (batch 8 of 1,024 tokens, float32, Adam), simulated: **{before}** without
-recomputation; a plan for **{budget}** peaks at {after} and does **{more}** more floating-point operations.
+recomputation; a plan for **{budget}**, which leaves 1 GiB of the GPU to its driver and the allocator, peaks at
+{after} and does **{more}** more floating-point operations. Both peaks include {resident} of parameters and optimizer
+states.
 
 - **You train with PyTorch or transformers**:
   [`plan_checkpoints(model, inputs, "50%").apply(model)`]({docs}torch_training.md) sets PyTorch's own checkpoints block
-  by block, so that the step fits in half of its memory, with the same gradients bit for bit. A budget of 60 % in
-  `examples/torch_training/checkpoints_loop.py` brings the measured peak from {loop_before} MB to
+  by block, so that activations and gradients fit in half of their peak, with the same gradients bit for bit. A budget
+  of 60 % in `examples/torch_training/checkpoints_loop.py` brings the measured peak from {loop_before} MB to
   {loop_after} MB. It works with FSDP2, DDP, Lightning, accelerate, and the trainers of transformers and TRL.
-- **You compile your model**: `torch.compile(model, backend="remat", options={{"budget": "50%"}})` chooses for each
-  value. On four transformer blocks the measured peak of its storages goes from {torch_before} to {torch_after}, for
-  {torch_more} more compute. `examples/torch_gpt.py`
-- **You have a graph**, such as an edge list: a U-Net of {operations} operations needs {unet_after} of live memory, not
+- **You compile your model**: [`torch.compile(model, backend="remat", options={{"budget": "50%"}})`]({docs}torch.md)
+  decides for each value whether to keep or recompute it. On four transformer blocks the measured peak of tensor
+  storages goes from {torch_before} to {torch_after}, for {torch_more} more compute. `examples/torch_gpt.py`
+- **You have a graph**, such as an edge list: the animated U-Net needs {unet_after} of live memory within 50 %, not
   {unet_before}, for {unet_more} more compute. `remat solve examples/graphs/unet.nodes.csv --budget 50%`
-- **You write a framework**, or come from [JAX]({docs}jax.md) or [ONNX]({docs}onnx.md): when a plan for GPT-2 small (1 x
-  256 tokens) is executed on NumPy, the bytes in memory are as predicted at each of its {steps} steps, and all
-  recomputed values are bit-identical to the originals.
+- **You write a framework**: when a plan for GPT-2 small (1 x 256 tokens) is executed on NumPy, the bytes in memory are
+  as predicted at each of its {steps} steps, and all recomputed values are bit-identical to the originals.
   `remat run 'model:gpt2_small?batch=1&sequence=256' --budget 50%`
+- **You come from [JAX]({docs}jax.md) or [ONNX]({docs}onnx.md)**: a function or a model file becomes a graph.
 - **You teach** or study the methods: a chain of {layers} layers of unequal size peaks at {no_remat} bytes. The lowest
-  peaks are {chen_sqrt} by equal segments, {exact_dp} by dynamic programming over lower sets (`exact_dp`), and
-  {greedy_remat} by a greedy search: the minimum of all schedules. `python docs/headline_figures.py` finds them,
-  and draws the picture above.
+  peaks are {chen_sqrt} bytes by equal segments, {exact_dp} by dynamic programming over lower sets (`exact_dp`), and
+  {greedy_remat} by a greedy search, here the minimum of all schedules. `python docs/headline_figures.py` computes
+  the numbers of this list.
 """
 
 
@@ -115,8 +117,8 @@ def block(before, after):
         before=gib(peak(before)),
         budget=BUDGET.replace("GiB", " GiB"),
         after=gib(peak(after)),
+        resident=gib(after.graph.resident_memory),
         more=percent(after),
-        operations=unet.n_nodes,
         unet_before=gib(ra.solve(training, solver="no_remat").peak_memory),
         unet_after=gib(half.peak_memory),
         unet_more=percent(half),

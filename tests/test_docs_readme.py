@@ -144,7 +144,7 @@ def test_no_schedule_of_the_chain_goes_below_the_lowest_peak_shown():
     with pytest.raises(ra.BudgetError) as caught:
         ra.solve(chain, lowest - 1, solver="greedy_remat")
     assert caught.value.lower_bound == lowest
-    assert f"{lowest} by a greedy search: the minimum of all schedules" in " ".join(README.split())
+    assert f"{lowest} by a greedy search, here the minimum of all schedules" in " ".join(README.split())
 
 
 @pytest.mark.parametrize(
