@@ -8,29 +8,20 @@ Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the neighbour
 import numpy as np
 
 cimport cython
-from libc.math cimport sqrt
 from libc.stdint cimport uint64_t
 from libcpp.pair cimport pair
 from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport bit_words, clear_bit, next_bit, remat_lowest, remat_popcount, set_bit
 from remat_algos.kernels.growing cimport assign, push
+from remat_algos.kernels.rules cimport MAX_ARGUMENTS, Rule
 from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 
 
 # Elimination orders.
 
-# The queue returns the largest key first, so keys are negated: both entries are at most 0.
-ctypedef pair[int64_t, int64_t] Key
-
-cdef enum:
-    by_fill = 0
-    by_degree = 1
-    by_ratio = 2
-    by_steep_ratio = 3
-    by_density = 4
-
-FILL, DEGREE, RATIO, STEEP_RATIO, DENSITY = by_fill, by_degree, by_ratio, by_steep_ratio, by_density
+# The value of the rule, then the ties. The queue returns the largest key first, so both entries are negated.
+ctypedef pair[double, int64_t] Key
 
 cdef enum:
     going_on = 0
@@ -48,60 +39,59 @@ cdef class _Matrix
 cdef class EliminationRun:
     """A resumable elimination that always takes the vertex with the minimum key.
 
-    indptr : int64[n + 1], indices : int32[2 m]; rank : int32[n] a permutation, ties go to the smallest rank; rule : a
-    constant above; tie_by_degree : if True, ties go to the minimum degree first; below : stop at a bag
+    indptr : int64[n + 1], indices : int32[2 m]; rank : int32[n] a permutation, ties go to the smallest rank;
+    rule : of the degree, the fill, the number of components that remain without the vertex and its neighbours, and the
+    number of eliminated vertices; tie_by_degree : if True, ties go to the minimum degree first; below : stop at a bag
     of this width or more
     After a MemoryError a run cannot continue: make a new one.
     Cost: for each vertex the pairs in its bag and, unless the rule is "degree", the common neighbours for each added
     edge; O(n + m + added edges + bags) memory. Meant for small width: bags of w vertices take about n w^2 time.
+
+    A rule that reads the third or the fourth argument is slow: each step takes O(n) calls, and O(n m) time if it reads
+    the third.
 
     queued[v] is the valid queue entry of a remaining vertex; it is never smaller than the (negated) key. All other
     entries of the queue are stale.
     """
     cdef _Eliminator graph
     cdef _Matrix matrix
-    cdef int rule, below
+    cdef Rule rule
+    cdef double[MAX_ARGUMENTS] arguments
+    cdef int below
     cdef bint tie_by_degree
+    # True if the rule depends on more than the vertex and its neighbours. Then all keys are computed at each step.
+    cdef bint scans
     cdef Int32s rank
     cdef vector[int] ranked               # vertex of each rank
     # For each vertex, its largest key in the queue.
     cdef vector[Key] queued
     cdef priority_queue[Key] queue
 
-    def __init__(self, Int64s indptr, Int32s indices, Int32s rank, int rule,
-                 bint tie_by_degree, int below):
+    def __init__(self, Int64s indptr, Int32s indices, Int32s rank, Rule rule not None, bint tie_by_degree, int below):
         cdef int v
         cdef Py_ssize_t n = rank.shape[0]
         self.rank, self.rule, self.tie_by_degree, self.below = rank, rule, tie_by_degree, below
+        self.scans = rule.used > 3
         self.graph = _Eliminator()
         self.ranked.resize(n)
         self.queued.resize(n)
         with nogil:
             self.graph.load(indptr, indices)
-            self.graph.start(rule != by_degree)
+            self.graph.start(rule.used >> 1 & 1)
             for v in range(<int>n):
                 self.ranked[rank[v]] = v
-                self.queued[v] = self.key(self.graph.fill[v], self.graph.degree[v], rank[v])
-                push(self.queue, self.queued[v])
+                if not self.scans:
+                    self.key_of(v, &self.queued[v])
+                    push(self.queue, self.queued[v])
 
-    cdef Key key(self, int64_t fill, int degree, int rank) noexcept nogil:
-        cdef Key key
-        cdef double scaled = 1048576.0 * fill, size = degree + 1
-        if self.rule == by_fill:
-            key.first = -fill
-        elif self.rule == by_degree:
-            key.first = -degree
-        elif self.rule == by_ratio:
-            key.first = -<int64_t>(scaled / size)
-        elif self.rule == by_steep_ratio:
-            key.first = -<int64_t>(scaled / (size * sqrt(size)))
-        else:
-            key.first = -<int64_t>(scaled / (size * size))
+    cdef inline int key(self, int64_t fill, int degree, int rank, Key* key) except -1 nogil:
+        self.arguments[0], self.arguments[1] = degree, fill
+        key.first = -self.rule.value(self.arguments)
         key.second = -((<int64_t>(degree if self.tie_by_degree else 0) << 32) | rank)
-        return key
+        return 0
 
-    cdef Key key_of(self, int v) noexcept nogil:
-        return self.key(self.graph.fill[v], self.graph.degree[v], self.rank[v])
+    cdef inline int key_of(self, int v, Key* key) except -1 nogil:
+        return self.key(self.graph.fill[v], self.graph.degree[v], self.rank[v], key)
 
     def run(self, int64_t work):
         """Continue until about `work` entries have been read; return the state."""
@@ -109,7 +99,7 @@ cdef class EliminationRun:
         work += self.graph.work
         with nogil:
             while state == going_on and self.graph.work < work:
-                if self.matrix is None and self.is_dense():
+                if self.matrix is None and not self.scans and self.is_dense():
                     with gil:
                         self.matrix = _Matrix(self.graph)
                 state = self.step()
@@ -117,7 +107,11 @@ cdef class EliminationRun:
 
     cdef int step(self) except -1 nogil:
         cdef bint in_matrix = self.matrix is not None
-        cdef int v = self.min_of_matrix() if in_matrix else self.min_of_queue()
+        cdef int v
+        if self.scans:
+            v = self.min_of_all()
+        else:
+            v = self.min_of_matrix() if in_matrix else self.min_of_queue()
         if v < 0:
             return done
         if (self.matrix.degree[v] if in_matrix else self.graph.degree[v]) >= self.below:
@@ -126,8 +120,24 @@ cdef class EliminationRun:
             self.matrix.eliminate(v)
         else:
             self.graph.eliminate(v)
-            self.queue_touched()
+            if not self.scans:
+                self.queue_touched()
         return going_on
+
+    cdef int min_of_all(self) except -2 nogil:
+        """Compute the key of each vertex, and return the vertex with the minimum key; -1 if there is none."""
+        cdef int v, best = -1
+        cdef Key key, best_key
+        for v in range(<int>self.graph.n):
+            if not self.graph.gone[v]:
+                if self.rule.used & 4:
+                    self.arguments[2] = self.graph.components_without(v)
+                self.arguments[3] = <double>self.graph.order.size()
+                self.key_of(v, &key)
+                if best < 0 or key > best_key:
+                    best, best_key = v, key
+        self.graph.work += self.graph.n
+        return best
 
     cdef bint is_dense(self) noexcept nogil:
         cdef int64_t n = self.graph.n_left
@@ -143,7 +153,7 @@ cdef class EliminationRun:
             v = self.ranked[(-key.second) & 0x7FFFFFFF]
             if self.graph.gone[v] or key != self.queued[v]:
                 continue
-            self.queued[v] = self.key_of(v)
+            self.key_of(v, &self.queued[v])
             if key == self.queued[v]:
                 return v
             push(self.queue, self.queued[v])
@@ -156,18 +166,20 @@ cdef class EliminationRun:
         cdef Key key
         for i in range(<Py_ssize_t>self.graph.touched.size()):
             v = self.graph.touched[i]
-            key = self.key_of(v)
-            if not self.graph.gone[v] and key > self.queued[v]:
+            if self.graph.gone[v]:
+                continue
+            self.key_of(v, &key)
+            if key > self.queued[v]:
                 self.queued[v] = key
                 push(self.queue, key)
 
-    cdef int min_of_matrix(self) noexcept nogil:
+    cdef int min_of_matrix(self) except -2 nogil:
         cdef int i, best = -1
         cdef Key key, best_key
         self.graph.work += self.matrix.n
         for i in range(<int>self.matrix.n):
             if not self.matrix.gone[i]:
-                key = self.key(self.matrix.fill[i], self.matrix.degree[i], self.rank[self.matrix.vertex[i]])
+                self.key(self.matrix.fill[i], self.matrix.degree[i], self.rank[self.matrix.vertex[i]], &key)
                 if best < 0 or key > best_key:
                     best, best_key = i, key
         return best
@@ -593,6 +605,31 @@ cdef class _Eliminator(_Adjacency):
     cdef vector[int] order, bags
     cdef vector[int64_t] bag_end
     cdef int64_t added, time
+    cdef vector[int] stack
+
+    cdef int components_without(self, int v) except -1 nogil:
+        """Return the number of components of the remaining graph without v and its neighbours."""
+        cdef int start, u, i, count = 0
+        cdef int* row
+        # The neighbours of v have seen[u] == stamp, and so does every vertex that was reached.
+        self.mark(v)
+        self.seen[v] = self.stamp
+        for start in range(<int>self.n):
+            if self.gone[start] or self.seen[start] == self.stamp:
+                continue
+            count += 1
+            self.seen[start] = self.stamp
+            self.stack.push_back(start)
+            while not self.stack.empty():
+                u = self.stack.back()
+                self.stack.pop_back()
+                row = self.row(u)
+                self.work += self.degree[u]
+                for i in range(self.degree[u]):
+                    if self.seen[row[i]] != self.stamp:
+                        self.seen[row[i]] = self.stamp
+                        self.stack.push_back(row[i])
+        return count
 
     cdef int start(self, bint counting) except -1 nogil:
         self.counting = counting

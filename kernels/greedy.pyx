@@ -7,10 +7,11 @@ Recomputing a run later instead of keeping its values is called postponing the r
 import numpy as np
 
 cimport cython
-from libc.stdint cimport INT64_MAX
+from libc.math cimport INFINITY
 from libcpp.vector cimport vector
 from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
+from remat_algos.kernels.rules cimport MAX_ARGUMENTS, Rule
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 cdef class _RunList
@@ -19,14 +20,14 @@ cdef class _GreedyWalk
 
 
 def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, int64_t limit, int64_t max_block,
-                 int64_t max_runs, int64_t factor, int64_t min_work, bint moves):
+                 int64_t max_runs, int64_t factor, int64_t min_work, bint moves, Rule rule not None):
     """Walk along an order and insert the recomputations that a limit requires.
 
     order : int32[m]; rerunnable : uint8[n] flags of the nodes that may be recomputed; limit : bytes; max_block : as in
     _PostponableBlocks; max_runs, factor, min_work : as in _GreedyWalk
-    moves : if True, follow the rematerialization pass of XLA. If False, follow the text of the paper: no run is ever
-    removed, the block that saves most is chosen exactly, and a postponed run is placed just before its first future
-    reader. This variant terminates only because of max_runs.
+    moves : if True, follow the rematerialization pass of XLA. If False, follow the text of the paper: no run is ever removed, and a
+    postponed run is placed just before its first future reader. This variant terminates only because of max_runs.
+    rule : of the arguments nbytes, cost, since_read, until_read, readers, limit, see _PostponableBlocks
     Returns (int32[k], level, work). The level is the highest block level tried, counted from 0 (see
     _PostponableBlocks). It is one above the last level if some step had no block to postpone, and two above if the walk
     was stopped early.
@@ -34,7 +35,7 @@ def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, 
     above 1, the blocks that end with them: about m^2 in total on long orders with a tight limit.
     """
     runs = _RunList(graph, order, rerunnable, max_block)
-    blocks = _PostponableBlocks(runs, limit, max_block, moves)
+    blocks = _PostponableBlocks(runs, graph.compute, limit, max_block, moves, rule)
     walk = _GreedyWalk(runs, blocks, graph.workspace, limit, max_runs, factor, min_work, moves)
     walk.go()
     reached = blocks.levels + 1 if walk.cut_short else walk.reached
@@ -50,6 +51,10 @@ cdef enum:
 
 cdef struct _Run:
     int node, before, after, older, used, where, known, awaited
+    # Position in the given order; an inserted run has the position of the run before which it was inserted.
+    int position
+    # Step of the walk at which a value of the run was last read, or at which it ran.
+    int64_t read_at
     int64_t label, first_slot, first_edge, live_bytes
     bint placed, moved, denied
     # True if the run is in `touched`, and the blocks that end with it have not been examined since.
@@ -94,6 +99,7 @@ cdef class _RunList:
     # Runs whose blocks must be examined again, in the order in which they changed.
     cdef vector[int] touched
     cdef int first, current
+    cdef int64_t steps                               # of the walk
     # Bytes of all live values, including all values of the current run.
     cdef int64_t total_live
     # Maximum number of runs per block.
@@ -112,7 +118,7 @@ cdef class _RunList:
         assign(self.latest, graph.n_nodes, -1)
         assign(self.newest, graph.n_nodes, -1)
         self.first = self.current = -1
-        self.total_live = 0
+        self.total_live = self.steps = 0
         cdef Py_ssize_t i
         cdef int run, last = -1
         with nogil:
@@ -121,7 +127,7 @@ cdef class _RunList:
                 if self.original[nodes[i]] < 0:
                     self.original[nodes[i]] = run
                 self.all[run].label = <int64_t>(i + 1) << GAP_BITS
-                self.all[run].before = last
+                self.all[run].before, self.all[run].position = last, <int>i
                 if last < 0:
                     self.first = run
                 else:
@@ -158,7 +164,8 @@ cdef class _RunList:
         cdef int run = <int>self.all.size()
         cdef int64_t i
         self.all.push_back(_Run(
-            node=v, before=-1, after=-1, older=self.newest[v], used=0, where=-1, known=0, awaited=0, label=0,
+            node=v, before=-1, after=-1, older=self.newest[v], used=0, where=-1, known=0, awaited=0, position=0,
+            read_at=0, label=0,
             first_slot=<int64_t>self.owner.size(), first_edge=<int64_t>self.reads.size(), live_bytes=0, placed=False,
             moved=False, denied=False, is_touched=False
         ))
@@ -177,6 +184,7 @@ cdef class _RunList:
             self.relabel()
         self.all[run].label = (self.all[place].label + self.all[previous].label) // 2
         self.all[run].before, self.all[run].after = previous, place
+        self.all[run].position = self.all[place].position
         self.all[previous].after = run
         self.all[place].before = run
         self.connect(run)
@@ -226,6 +234,7 @@ cdef class _RunList:
         if self.reads[edge].next >= 0:
             self.reads[self.reads[edge].next].previous = self.reads[edge].previous
         self.all[run].used += 1
+        self.all[run].read_at = self.steps
         if self.all[run].used == 1:
             self.touch(run)
         if self.dead(slot):
@@ -306,6 +315,8 @@ cdef class _RunList:
         """Make a run the current run; all its values become live."""
         cdef int64_t x
         self.current = run
+        self.steps += 1
+        self.all[run].read_at = self.steps
         self.renew_latest(self.all[run].node, run)
         for x in range(self.value_indptr[self.all[run].node], self.value_indptr[self.all[run].node + 1]):
             self.total_live += self.memory[x]
@@ -362,18 +373,27 @@ cdef class _PostponableBlocks:
     Blocks of level 0 are single runs; blocks of level k have more than 2^(k-1) and at most 2^k runs. For each last run
     (the end of a block) and each level, the best block is cached until a run that it may contain changes. Only the test
     whether the current run reads the block is repeated at each step.
-    runs : _RunList; limit : bytes; max_block : maximum number of runs per block; moves : as in greedy_order. With
-    `moves`, blocks of which no value has been read are preferred if max_block is above 1.
+    runs : _RunList; compute : int64[n]; limit : bytes; max_block : maximum number of runs per block; moves : as in
+    greedy_order. With `moves`, blocks of which no value has been read go first if max_block is above 1.
+    rule : the block with its smallest value is postponed. Its arguments are the bytes that postponing saves, the compute
+    of the runs that are repeated, the steps since a value of the block was last read, the steps of the given order until
+    the next read, the number of future reads, and the limit. Values of a rule that reads the third to the fifth argument
+    change at every step, so they are not cached.
     """
     cdef _RunList runs
+    cdef Rule rule
+    cdef Int64s compute
+    cdef bint reads_used                             # whether the rule reads an argument about reads
+    cdef double[MAX_ARGUMENTS] arguments
     cdef int64_t limit, max_block
     cdef bint moves
     cdef readonly int levels
     cdef readonly int64_t single_work, block_work    # runs and reads examined
     cdef vector[int64_t] busy, seen, charged_run, charged     # stamps of runs, slots
     cdef int64_t clock, step
-    # For each end and level: cost of the best block (-1 if there is no block), its first run and its number of runs.
-    cdef vector[int64_t] cost
+    # For each end and level: value of the rule for the best block, its first run and its number of runs (0 if there is
+    # no block).
+    cdef vector[double] cost
     cdef vector[int] start, size
     # For each level: 1 if the last search found no block (`barren`), and the length of `touched` after that search.
     cdef vector[char] barren
@@ -383,8 +403,9 @@ cdef class _PostponableBlocks:
     # The runs of the chosen block, from last to first.
     cdef vector[int] chosen
 
-    def __init__(self, _RunList runs, int64_t limit, int64_t max_block, bint moves):
+    def __init__(self, _RunList runs, Int64s compute, int64_t limit, int64_t max_block, bint moves, Rule rule):
         self.runs, self.limit, self.max_block, self.moves = runs, limit, max_block, moves
+        self.compute, self.rule, self.reads_used = compute, rule, rule.used >> 2 & 7
         self.levels = 1 + int(max_block - 1).bit_length()
         assign(self.barren, self.levels, 0)
         assign(self.barren_since, self.levels, 0)
@@ -402,6 +423,9 @@ cdef class _PostponableBlocks:
         self.clock += 1
         self.step = self.clock
         self.grow()
+        if self.reads_used:
+            for i in range(self.runs.live.size()):
+                self.runs.all[self.runs.live[i]].known = 0
         for edge in range(self.runs.all[run].first_edge, self.runs.end_edge(run)):
             self.busy[self.runs.owner[self.runs.reads[edge].source]] = self.step
         return 0
@@ -417,7 +441,7 @@ cdef class _PostponableBlocks:
         self.size.resize(runs * self.levels)
         return 0
 
-    cdef bint choose(self, int level) except -1 nogil:
+    cdef int choose(self, int level) except -1 nogil:
         """Choose the cheapest block of a level; return False if there is none.
 
         Ties go to the earliest start, then to the smallest size. If the last search of this level found no block, only
@@ -466,8 +490,8 @@ cdef class _PostponableBlocks:
     cdef inline bint better(self, int end, int best, int level) noexcept nogil:
         cdef int64_t i = <int64_t>end * self.levels + level, k = <int64_t>best * self.levels + level
         cdef int64_t label, other
-        if self.cost[i] < 0 or best < 0:
-            return self.cost[i] >= 0
+        if self.size[i] == 0 or best < 0:
+            return self.size[i] > 0
         if self.cost[i] != self.cost[k]:
             return self.cost[i] < self.cost[k]
         label, other = self.runs.all[self.start[i]].label, self.runs.all[self.start[k]].label
@@ -482,7 +506,7 @@ cdef class _PostponableBlocks:
             run = self.runs.all[run].before
         return False
 
-    cdef void look(self, int end, int highest, bint careful) noexcept nogil:
+    cdef int look(self, int end, int highest, bint careful) except -1 nogil:
         """Find the best block of each level with a given end, by adding one earlier run at a time.
 
         The runs of a block that have live values, or values that the block reads, are recomputed later.
@@ -490,11 +514,13 @@ cdef class _PostponableBlocks:
         """
         cdef int run = end, level = 0
         cdef int64_t size = 0, level_end = 1, saved = 0, slot, edge, work = 0, cell = <int64_t>end * self.levels
+        cdef double* about = self.arguments
         cdef bint unused = self.moves and self.max_block > 1
         self.clock += 1
         for level in range(highest + 1):
-            self.cost[cell + level] = -1
+            self.size[cell + level] = 0
         level = 0
+        about[1], about[2], about[3], about[4], about[5] = 0, INFINITY, INFINITY, 0, self.limit
         while run >= 0 and self.runs.free_to_move(run) and not (careful and self.busy[run] == self.step):
             size += 1
             if size > level_end:
@@ -509,22 +535,38 @@ cdef class _PostponableBlocks:
                         saved += self.runs.memory[self.runs.value_of(slot)]
             if self.runs.all[run].awaited > 0 or self.charged_run[run] == self.clock:
                 saved += self.runs.all[run].live_bytes
+                about[1] += self.compute[self.runs.all[run].node]
+                if self.reads_used:
+                    work += self.add_reads(run)
                 unused = unused and self.runs.all[run].used == 0
                 for edge in range(self.runs.all[run].first_edge, self.runs.end_edge(run)):
                     saved -= self.charge(self.runs.value_of(self.runs.reads[edge].source))
                     work += 1
                 if saved > 0:
-                    self.offer(cell + level, 0 if unused else self.cost_of(saved), run, <int>size)
+                    about[0] = saved
+                    self.offer(cell + level, -INFINITY if unused else self.rule.value(about), run, <int>size)
             run = self.runs.all[run].before
         self.runs.all[end].known = 0 if careful else highest + 1
         self.count(highest, work)
+        return 0
 
-    cdef inline int64_t cost_of(self, int64_t saved) noexcept nogil:
-        return self.limit // saved if self.moves else INT64_MAX - saved
+    cdef int64_t add_reads(self, int run) noexcept nogil:
+        """Add the reads of a run to the arguments of the rule; return the number of reads."""
+        cdef int64_t slot, edge, count = 0, here = self.runs.all[self.runs.current].position
+        cdef double* about = self.arguments
+        about[2] = min(about[2], <double>(self.runs.steps - self.runs.all[run].read_at))
+        for slot in range(self.runs.all[run].first_slot, self.runs.end_slot(run)):
+            edge = -1 if self.runs.pinned(slot) else self.runs.to_read[slot]
+            while edge >= 0:
+                about[3] = min(about[3], <double>max(1, self.runs.all[self.runs.reads[edge].reader].position - here))
+                about[4] += 1
+                count += 1
+                edge = self.runs.reads[edge].next
+        return count
 
-    cdef inline void offer(self, int64_t cell, int64_t cost, int start, int size) noexcept nogil:
-        # Among equal costs, keep the block with the earliest start.
-        if self.cost[cell] < 0 or cost <= self.cost[cell]:
+    cdef inline void offer(self, int64_t cell, double cost, int start, int size) noexcept nogil:
+        # Among equal values, keep the block with the earliest start.
+        if self.size[cell] == 0 or cost <= self.cost[cell]:
             self.cost[cell], self.start[cell], self.size[cell] = cost, start, size
 
     cdef inline int64_t charge(self, int64_t x) noexcept nogil:

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+from remat_algos.kernels import rules
 from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
 from remat_algos.kernels.chain_table import operations
 from remat_algos.kernels.closure import ClosureSearch, forced_bytes, two_path_bytes
@@ -17,8 +18,6 @@ from remat_algos.kernels.decomposition import (
     separators,
 )
 from remat_algos.kernels.elimination import (
-    DEGREE,
-    FILL,
     EliminationRun,
     contraction_width,
     elimination_bags,
@@ -45,6 +44,7 @@ from remat_algos.kernels.offsets_search import PackingSearch
 from remat_algos.kernels.passes import dead_runs, replay_order, run_prices, sink_order
 from remat_algos.kernels.pools import LOWEST, run_pool
 from remat_algos.kernels.regions import greedy_cuts, keep_depths, removed_regions, segment_cuts
+from remat_algos.kernels.rules import Rule
 from remat_algos.kernels.schedule_state import ScheduleRules, ScheduleState
 from remat_algos.kernels.search import N_EXPONENTIALS, ScheduleSearch
 from remat_algos.kernels.timeline import Engines, timeline
@@ -52,6 +52,8 @@ from remat_algos.kernels.timetable import Timetable
 from remat_algos.kernels.twremat import PLAIN, recursive_order
 
 from remat_algos.ir.arrays import NO_PAIRS, NO_TRIPLES
+from remat_algos.solvers.methods.greedy_remat import RULES
+from remat_algos.structure.elimination import ELIMINATION_RULES
 
 CASES = {}
 
@@ -145,7 +147,9 @@ def backward_rows(n):
 @case
 def elimination():
     def eliminate(graph):
-        run = EliminationRun(*graph, np.arange(graph[0].size - 1, dtype=np.int32), FILL, True, 1000)
+        run = EliminationRun(
+            *graph, np.arange(graph[0].size - 1, dtype=np.int32), ELIMINATION_RULES.rule("fill"), True, 1000
+        )
         run.run(10**9)
         return [array.tolist() for array in run.result()[:3]]
 
@@ -161,8 +165,8 @@ def elimination_matrix():
         distance = np.append(np.arange(-near, 0), np.arange(1, near + 1))
         for v in range(n):
             neighbours[v] = np.sort((v + distance) % n)
-        rank = np.arange(n, dtype=np.int32)
-        return EliminationRun(np.arange(n + 1) * 2 * near, neighbours.ravel(), rank, DEGREE, True, 1)
+        rank, degree = np.arange(n, dtype=np.int32), ELIMINATION_RULES.rule("degree")
+        return EliminationRun(np.arange(n + 1) * 2 * near, neighbours.ravel(), rank, degree, True, 1)
 
     dense = run(7000, 225)
     return lambda: run(40, 5).run(10), lambda: dense.run(1)
@@ -411,9 +415,16 @@ def greedy():
         read, reader = np.concatenate([ids[:-1], ids[:depth][::-1]]), np.concatenate([ids[1:], ids[depth:]])
         graph = graph_arrays(n, *rows_by(reader, read, n))
         bounds = {"limit": limit, "max_block": 32, "max_runs": 4 * n, "factor": 1, "min_work": 1000, "moves": True}
+        bounds["rule"] = RULES.rule("xla")
         return partial(greedy_order, graph, ids, np.ones(n, np.uint8), **bounds)
 
     return both(walk(10, 6), walk(20_000, 19_900))
+
+
+@case
+def rule_values():
+    rule = Rule("three", rules.__pyx_capi__["compute"], 3, (0,))
+    return both(lambda: [rule.values(np.ones((4, 3)))], lambda: rule.values(np.ones((2_000_000, 3))))
 
 
 @case

@@ -30,7 +30,7 @@ from tests.strategies import graphs, orders, rows, training_graphs
 UNBOUNDED = 2**30
 
 
-def walk(graph, limit, max_block=1, order=None, max_runs=UNBOUNDED, min_work=UNBOUNDED, moves=True):
+def walk(graph, limit, max_block=1, order=None, max_runs=UNBOUNDED, min_work=UNBOUNDED, moves=True, rule=None):
     """The order that one walk gives, and the level of blocks that it came to."""
     order = np.flatnonzero(graph.needed) if order is None else order
     found, reached, _ = greedy_order(
@@ -43,6 +43,7 @@ def walk(graph, limit, max_block=1, order=None, max_runs=UNBOUNDED, min_work=UNB
         factor=1,
         min_work=min_work,
         moves=moves,
+        rule=greedy_remat.RULES.rule(("largest", "xla")[moves] if rule is None else rule),
     )
     return found.tolist(), reached
 
@@ -87,6 +88,32 @@ def test_a_walk_is_that_of_the_oracle(data, graph):
     limit = data.draw(st.integers(0, slow_simulation(graph, order).peak))
     max_block = data.draw(st.sampled_from([1, 1, 2, 3, 8]))
     assert walk(graph, limit, max_block, order)[0] == oracle.greedy(graph, order, limit, max_block)
+
+
+def any_block(nbytes, cost, since_read, until_read, readers, limit):
+    """A rule that every argument sways, with few equal values."""
+    return (cost + 1.25 * readers) / (nbytes * since_read + 0.5 * min(until_read, 99.0)) + 0.001 * limit
+
+
+COMPILED = greedy_remat.RULES.rule(any_block)
+RULES = {
+    "any_block": any_block,
+    "largest": lambda nbytes, **_: -nbytes,
+    "dtr": lambda nbytes, cost, since_read, **_: cost / (nbytes * since_read),
+    "furthest": lambda until_read, **_: -until_read,
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+@given(data=st.data(), graph=graphs(max_nodes=8) | training_graphs(max_nodes=10))
+def test_a_walk_by_any_rule_is_that_of_the_oracle(name, data, graph):
+    order = data.draw(st.just(np.flatnonzero(graph.needed).tolist()) | orders(graph))
+    limit = data.draw(st.integers(0, slow_simulation(graph, order).peak))
+    max_block = data.draw(st.sampled_from([1, 1, 2, 3, 8]))
+    rule = COMPILED if name == "any_block" else name
+    assert walk(graph, limit, max_block, order, rule=rule)[0] == oracle.greedy(
+        graph, order, limit, max_block, RULES[name]
+    )
 
 
 @given(data=st.data(), graph=graphs(max_nodes=9) | training_graphs(max_nodes=10))

@@ -14,6 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import checked_pairs
 from remat_algos.kernels import elimination as kernel
 from remat_algos.kernels.graph import transpose_rows
+from remat_algos.rules import RuleKind
 from remat_algos.structure import tuning
 
 
@@ -150,13 +151,17 @@ def _check(indptr: Int64, indices: Int32) -> None:
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")
 """Rules that, depending on the graph, are much better or much worse than the other rules."""
-_CODES = {
-    "fill": kernel.FILL,
-    "degree": kernel.DEGREE,
-    "ratio": kernel.RATIO,
-    "steep_ratio": kernel.STEEP_RATIO,
-    "density": kernel.DENSITY,
-}
+ELIMINATION_RULES = RuleKind(
+    "elimination rule",
+    ("degree", "fill", "components", "eliminated"),
+    {
+        "fill": ("fill",),
+        "degree": ("degree",),
+        "ratio": ("degree", "fill"),
+        "steep_ratio": ("degree", "fill"),
+        "density": ("degree", "fill"),
+    },
+)
 
 
 class Bags:
@@ -239,17 +244,19 @@ class Elimination(Bags):
 
 @checked_arguments
 def eliminate(
-    graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = None, look: Callable[[], None] | None = None
+    graph: UndirectedGraph, rule: Any = "fill", *, seed: int | None = None, look: Callable[[], None] | None = None
 ) -> Elimination:
     """Eliminate vertices greedily: always the vertex with the minimum score, such as its degree.
 
     Parameters
     ----------
     graph : UndirectedGraph
-    rule : str
+    rule : str, function or scipy.LowLevelCallable
         The score. Let d be the degree of a vertex, and f its fill-in, the number of non-adjacent pairs of neighbours.
         "fill" is f, "degree" is d, "ratio" is f / (d + 1), "steep_ratio" is f / (d + 1)^1.5, and "density" is
-        f / (d + 1)^2.
+        f / (d + 1)^2. A function takes one or more of these arguments, by name: degree; fill; components, the number
+        of components of the remaining graph without the vertex and its neighbours; eliminated, the number of
+        eliminated vertices. With one of the last two, a step takes time proportional to the whole graph.
     seed : int, optional
         Seed of a random permutation of the vertices that breaks ties. By default, ties go to the smaller degree, then
         to the smaller id.
@@ -262,8 +269,8 @@ def eliminate(
 
     Raises
     ------
-    GraphError
-        If the rule is unknown.
+    ValueError
+        If the rule is unknown, raises an exception, returns NaN, or is not deterministic.
 
     Examples
     --------
@@ -286,26 +293,21 @@ class Run:
     """
 
     def __init__(
-        self, graph: UndirectedGraph, rule: str, ties: np.random.Generator | None, below: int | None = None
+        self, graph: UndirectedGraph, rule: Any, ties: np.random.Generator | None, below: int | None = None
     ) -> None:
         check_undirected(graph)
-        if rule not in _CODES:
-            raise GraphError("unknown elimination rule {rule!r}; use {codes!w}", rule=rule, codes=", ".join(_CODES))
+        self._rule = ELIMINATION_RULES.rule(rule)
         self._n_vertices = n = graph.n_vertices
         rank = np.arange(n) if ties is None else ties.permutation(n)
-        self._kernel = kernel.EliminationRun(
-            graph.indptr,
-            graph.indices,
-            rank.astype(np.int32),
-            _CODES[rule],
-            ties is None,
-            n if below is None else below,
-        )
+        rank, below = rank.astype(np.int32), n if below is None else below
+        with ELIMINATION_RULES.faults(self._rule):
+            self._kernel = kernel.EliminationRun(graph.indptr, graph.indices, rank, self._rule, ties is None, below)
         self.state = kernel.GOING_ON
 
     def go_on(self) -> bool:
         """Continue for a few hundredths of a second; return True if work is left."""
-        self.state = self._kernel.run(tuning.FILL_WORK)
+        with ELIMINATION_RULES.faults(self._rule):
+            self.state = self._kernel.run(tuning.FILL_WORK)
         return self.state == kernel.GOING_ON
 
     @property

@@ -65,9 +65,22 @@ def treewidth(graph):
     return least(frozenset())
 
 
-def key(near, v, rule):
+def components(near, v):
+    """How many components remain without v and its neighbours."""
+    left, count = set(near) - near[v] - {v}, 0
+    while left:
+        count, reached = count + 1, {left.pop()}
+        while reached:
+            reached = left & set().union(*(near[u] for u in reached))
+            left -= reached
+    return count
+
+
+def key(near, v, rule, eliminated=0):
     """What a rule wants least."""
     degree, missing = len(near[v]), fill(near, v)
+    if callable(rule):
+        return rule(degree, missing, components(near, v), eliminated)
     return {
         "fill": missing,
         "degree": degree,

@@ -1,25 +1,33 @@
 """Greedy rematerialization: one walk along an order, everything looked up afresh."""
 
+import math
+
 from tests.oracles.plain import plain
 
 
 class Run:
-    """One run of a node; `moved` and `denied` tell of runs that nobody had read when they were put off."""
+    """One run of a node; `moved` and `denied` tell of runs that nobody had read when they were put off.
 
-    def __init__(self, node, moved=False, denied=False):
-        self.node, self.moved, self.denied = node, moved, denied
+    `position` is its place in the given order, `read_at` the step at which it ran or was last read.
+    """
+
+    def __init__(self, node, position):
+        self.node, self.position, self.read_at = node, position, 0
+        self.moved = self.denied = False
 
 
 class Walk:
     """`at` is the place of the current run in the list; what stands before it is placed."""
 
-    def __init__(self, graph, order, limit, max_block):
+    def __init__(self, graph, order, limit, max_block, rule):
         self.g = plain(graph)
-        self.runs = [Run(v) for v in order]
-        self.limit, self.max_block, self.at = limit, max_block, 0
+        self.runs = [Run(v, i) for i, v in enumerate(order)]
+        self.limit, self.max_block, self.at, self.step, self.rule = limit, max_block, 0, 0, rule
 
     def go(self):
         while self.at < len(self.runs):
+            self.step += 1
+            self.runs[self.at].read_at = self.step
             least, most = 1, 1
             while self.allocates() and self.live_bytes() > self.limit and least <= self.max_block:
                 block = self.choose(least, most)
@@ -28,6 +36,8 @@ class Walk:
                 else:
                     self.put_off(block)
                     least, most = 1, 1
+            for x in self.g.reads[self.runs[self.at].node]:
+                self.source(x, self.at).read_at = self.step
             self.at += 1
         return [run.node for run in self.runs]
 
@@ -84,7 +94,7 @@ class Walk:
 
     def blocks(self, end, most):
         """(cost, start, size) of every block with this end that saves something."""
-        saved, needed, unread = 0, set(), self.max_block > 1
+        saved, needed, unread, runs = 0, set(), self.max_block > 1, []
         for size in range(1, min(most, end + 1) + 1):
             run = self.runs[end + 1 - size]
             if not self.is_free(run):
@@ -92,6 +102,7 @@ class Walk:
             made = [x for x in self.g.values[run.node] if (run, x) in needed]
             if not made and not self.awaited(run):
                 continue  # it would not run again
+            runs.append(run)
             saved += sum(self.g.memory[x] for x in [*made, *self.awaited(run)])
             unread = unread and not self.is_read_before(run)
             for x in self.g.reads[run.node]:
@@ -100,7 +111,20 @@ class Walk:
                     needed.add((made, x))
                     saved -= self.g.memory[x]
             if saved > 0:
-                yield (0 if unread else self.limit // saved), end + 1 - size, size
+                yield (-math.inf if unread else self.rule(**self.arguments(saved, runs))), end + 1 - size, size
+
+    def arguments(self, saved, runs):
+        """What a rule may ask about a block that saves so many bytes."""
+        readers = [i for run in runs for x in self.awaited(run) for i in self.to_come(run, x)]
+        here = self.runs[self.at].position
+        return {
+            "nbytes": saved,
+            "cost": sum(self.g.compute[run.node] for run in runs),
+            "since_read": self.step - max(run.read_at for run in runs),
+            "until_read": min((max(1, self.runs[i].position - here) for i in readers), default=math.inf),
+            "readers": len(readers),
+            "limit": self.limit,
+        }
 
     def is_free(self, run):
         read_now = [self.source(x, self.at) for x in self.g.reads[self.runs[self.at].node]]
@@ -117,7 +141,7 @@ class Walk:
             later = [i for i in self.to_come(self.source(x, self.at + 1), x) if i > self.at]
             if x not in self.g.outputs and later:
                 place = min(place, max(later))
-        again = Run(run.node)
+        again = Run(run.node, self.runs[place].position)
         self.runs.insert(place, again)
         if self.is_useless(run):
             again.moved, again.denied = True, run.moved
@@ -136,6 +160,10 @@ class Walk:
                 self.drop(other)
 
 
-def greedy(graph, order, limit, max_block):
+def xla(nbytes, limit, **_):
+    return limit // nbytes
+
+
+def greedy(graph, order, limit, max_block, rule=xla):
     """The order that one walk under a limit makes of a sound one."""
-    return Walk(graph, order, limit, max_block).go()
+    return Walk(graph, order, limit, max_block, rule).go()

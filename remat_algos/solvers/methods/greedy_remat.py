@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.kernels.greedy import greedy_order
+from remat_algos.kernels.rules import Rule
+from remat_algos.rules import RuleKind
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import simulate
@@ -22,21 +25,34 @@ from remat_algos.solvers.registry import Candidate, Details, Task, any_graph, ev
 
 @solver(paper="kumar2019", needs=any_graph, price=0.2)
 def greedy_remat(
-    graph: ComputationGraph, task: Task, clock: Clock, *, max_block: int | None = None, moves: bool = True
+    graph: ComputationGraph,
+    task: Task,
+    clock: Clock,
+    *,
+    max_block: int | None = None,
+    moves: bool = True,
+    rule: Any = None,
 ) -> Iterator[Candidate]:
     """Scan the order; where memory exceeds a limit, free a value and recompute it before its next use.
 
-    Compute costs are ignored. The scan is repeated for many internal limits, whatever the limit of the task.
+    The scan is repeated for many internal limits, whatever the limit of the task. Unless a rule reads them, compute
+    costs are ignored.
 
     Parameters
     ----------
     max_block : int, optional
         Maximum number of consecutive runs that are recomputed as a block. By default 1, 2, 4, ..., 64 are tried.
     moves : bool
-        True follows the pass of XLA. A run whose values have not been read yet is moved, not repeated. Savings are
-        compared as `limit // saved`. A value is recomputed before its next reader, or earlier, before the last reader
-        of one of its inputs. False follows the paper: no run is removed, the largest saving wins, and a value is
-        recomputed directly before its next reader. With `max_block=1`, this is exactly the paper's algorithm.
+        True follows the pass of XLA. A run whose values have not been read yet is moved, not repeated. A value is
+        recomputed before its next reader, or earlier, before the last reader of one of its inputs. False follows the
+        paper: no run is removed, and a value is recomputed directly before its next reader. With `max_block=1` and the
+        rule "largest", this is exactly the paper's algorithm.
+    rule : str, function or scipy.LowLevelCallable, optional
+        Which values are freed first: those with the smallest value of the rule. "xla" is `limit // nbytes`, "largest"
+        is `-nbytes`, "dtr" is `cost / (nbytes * since_read)`, and "furthest" is `-until_read`. The default is "xla" if
+        `moves`, else "largest". A function takes one or more of these arguments, by name: nbytes, the bytes that are
+        saved; cost, the compute that is repeated; since_read, the steps since the last read; until_read, the steps of
+        the scanned order until the next read; readers, the number of future reads; limit, in bytes.
 
     References
     ----------
@@ -48,7 +64,9 @@ def greedy_remat(
         raise ArgumentError("moves is {moves!r}; use True for XLA's pass, or False for the paper's text", moves=moves)
     sizes = tuning.BLOCK_SIZES if max_block is None else (int(max_block),)
     blocks = [block for i, block in enumerate(sizes) if i == 0 or block < graph.n_nodes]
-    walks = _Walks(graph, clock, moves=bool(moves))
+    walks = _Walks(
+        graph, clock, moves=bool(moves), rule=RULES.rule(("largest", "xla")[moves] if rule is None else rule)
+    )
     one_pass = lowest_pass(graph, beam=0)
     yield from walks.new(one_pass, {"one_pass": True})
     yield from walks.along(one_pass, blocks, {})
@@ -60,31 +78,47 @@ def greedy_remat(
             yield from walks.along(start, blocks[: tuning.START_BLOCKS], {"start": f"best, turn {turn + 1}"})
 
 
+RULES = RuleKind(
+    "greedy rule",
+    ("nbytes", "cost", "since_read", "until_read", "readers", "limit"),
+    {
+        "xla": ("nbytes", "limit"),
+        "largest": ("nbytes",),
+        "dtr": ("nbytes", "cost", "since_read"),
+        "furthest": ("until_read",),
+    },
+)
+
+
 def walk(
-    graph: ComputationGraph, start: Schedule, limit: int, max_block: int, *, moves: bool = True
+    graph: ComputationGraph, start: Schedule, limit: int, max_block: int, *, moves: bool = True, rule: Any = "xla"
 ) -> tuple[Schedule, int, int]:
     """Scan a valid order once. Return the new schedule, and the level and the work that `greedy_order` returns."""
-    order, reached, work = greedy_order(
-        graph.arrays,
-        start.order,
-        (~runs_once(graph)).view(np.uint8),
-        limit=limit,
-        max_block=max_block,
-        max_runs=tuning.MAX_WALK_RUNS * (graph.n_nodes + 8),
-        factor=tuning.BLOCK_WORK,
-        min_work=tuning.MIN_BLOCK_WORK,
-        moves=moves,
-    )
+    compiled = RULES.rule(rule)
+    with RULES.faults(compiled):
+        order, reached, work = greedy_order(
+            graph.arrays,
+            start.order,
+            (~runs_once(graph)).view(np.uint8),
+            limit=limit,
+            max_block=max_block,
+            max_runs=tuning.MAX_WALK_RUNS * (graph.n_nodes + 8),
+            factor=tuning.BLOCK_WORK,
+            min_work=tuning.MIN_BLOCK_WORK,
+            moves=moves,
+            rule=compiled,
+        )
     return emit(graph, order), reached, work
 
 
 class _Walks:
     """Runs the scans of a search (walks), and remembers the peak and the compute of the resulting schedules."""
 
-    def __init__(self, graph: ComputationGraph, clock: Clock, *, moves: bool) -> None:
+    def __init__(self, graph: ComputationGraph, clock: Clock, *, moves: bool, rule: Rule) -> None:
         self.graph = graph
         self.clock = clock
         self.moves = moves
+        self.rule = rule
         # For each schedule, its (peak, compute); both are infinite if the schedule violates a mark.
         self.figures: dict[bytes, tuple[float, float]] = {}
         self.schedules: dict[bytes, Schedule] = {}  # small graphs only
@@ -109,6 +143,8 @@ class _Walks:
         if key not in self.started:
             self.started.add(key)
             recorded = details if self.moves else {**details, "moves": False}
+            if self.rule.name != ("largest", "xla")[self.moves]:
+                recorded = {**recorded, "rule": self.rule.name}
             yield from _LimitSweep(self, start, blocks, recorded).candidates()
 
     def begin_sweep(self, n_walks: int) -> None:
@@ -198,7 +234,9 @@ class _LimitSweep:
         left = self.walks.clock.left
         if left is not None and self.graph.n_nodes**2 > tuning.SCANNED_A_SECOND * left:
             raise OutOfTime
-        schedule, reached, work = walk(self.graph, self.start, limit, block, moves=self.walks.moves)
+        schedule, reached, work = walk(
+            self.graph, self.start, limit, block, moves=self.walks.moves, rule=self.walks.rule
+        )
         self.work += work
         yield from self.walks.new(schedule, {**self.details, "max_block": block, "walk_limit": limit})
         peak = self.peak[limit, block] = self.walks.peak(schedule)

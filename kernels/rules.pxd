@@ -1,0 +1,48 @@
+# Rules: C functions of a few doubles, built in or compiled from a function of the user.
+
+from remat_algos.kernels.types cimport int64_t
+
+cdef enum:
+    # Maximum number of arguments of a rule.
+    MAX_ARGUMENTS = 6
+
+ctypedef double (*PlainFunction)(int, double*) noexcept nogil
+ctypedef double (*DataFunction)(int, double*, void*) noexcept nogil
+
+
+cdef class Rule:
+    cdef readonly str name
+    cdef readonly object function      # of the user, or None
+    cdef readonly int n_arguments
+    cdef readonly tuple picks
+    cdef readonly int64_t used         # bit i: the rule may read argument i
+    cdef readonly object error         # of a Python function in its last call
+    cdef object capsule
+    cdef PlainFunction plain
+    cdef DataFunction with_data
+    cdef void* data
+    cdef int64_t calls
+
+    cdef double call(self, double* arguments) noexcept nogil
+    cdef double value(self, double* arguments) except? -1 nogil
+    cdef int fail(self, double* arguments, double first, double again) except -1 with gil
+
+
+# Built-in rules for `greedy`: arguments nbytes, cost, since_read, until_read, readers, limit.
+cdef double xla(int n, double* x, void* data) noexcept nogil
+cdef double largest(int n, double* x, void* data) noexcept nogil
+cdef double dtr(int n, double* x, void* data) noexcept nogil
+cdef double furthest(int n, double* x, void* data) noexcept nogil
+
+# Built-in rules for `elimination`: arguments degree, fill, components, eliminated.
+cdef double fill(int n, double* x, void* data) noexcept nogil
+cdef double degree(int n, double* x, void* data) noexcept nogil
+cdef double ratio(int n, double* x, void* data) noexcept nogil
+cdef double steep_ratio(int n, double* x, void* data) noexcept nogil
+cdef double density(int n, double* x, void* data) noexcept nogil
+
+# Built-in objective for dynamic programs: arguments cost, kept, peak.
+cdef double compute(int n, double* x, void* data) noexcept nogil
+
+# Calls a Python function, for rules that are not compiled.
+cdef double call_python(int n, double* x, void* data) noexcept nogil
