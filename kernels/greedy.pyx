@@ -25,9 +25,10 @@ def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, 
 
     order : int32[m]; rerunnable : uint8[n] flags of the nodes that may be recomputed; limit : bytes; max_block : as in
     _PostponableBlocks; max_runs, factor, min_work : as in _GreedyWalk
-    moves : if True, follow the rematerialization pass of XLA. If False, follow the text of the paper: no run is ever removed, and a
-    postponed run is placed just before its first future reader. This variant terminates only because of max_runs.
-    rule : of the arguments nbytes, cost, since_read, until_read, readers, limit, see _PostponableBlocks
+    moves : if True, follow the rematerialization pass of XLA. If False, follow the text of the paper: no run is ever
+    removed, and a postponed run is placed just before its first future reader. This variant terminates only because of
+    max_runs.
+    rule : see _PostponableBlocks; its arguments are nbytes, cost, since_read, until_read, readers and limit
     Returns (int32[k], level, work). The level is the highest block level tried, counted from 0 (see
     _PostponableBlocks). It is one above the last level if some step had no block to postpone, and two above if the walk
     was stopped early.
@@ -375,10 +376,10 @@ cdef class _PostponableBlocks:
     whether the current run reads the block is repeated at each step.
     runs : _RunList; compute : int64[n]; limit : bytes; max_block : maximum number of runs per block; moves : as in
     greedy_order. With `moves`, blocks of which no value has been read go first if max_block is above 1.
-    rule : the block with its smallest value is postponed. Its arguments are the bytes that postponing saves, the compute
-    of the runs that are repeated, the steps since a value of the block was last read, the steps of the given order until
-    the next read, the number of future reads, and the limit. Values of a rule that reads the third to the fifth argument
-    change at every step, so they are not cached.
+    rule : the block with the smallest value of the rule is postponed. Its arguments are the bytes that postponing saves,
+    the compute of the runs that are repeated, the steps since a value of the block was last read, the steps of the
+    given order until the next read, the number of future reads, and the limit. If a rule reads one of the third to the
+    fifth argument, its values change at every step, so they are not cached.
     """
     cdef _RunList runs
     cdef Rule rule
