@@ -10,6 +10,7 @@ import subprocess
 import tomllib
 import types
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -126,6 +127,18 @@ def test_no_line_of_a_paragraph_is_a_comment_or_an_item(name):
         r"^(`{3,}|\$\$)[^\n]*\n.*?^\1$|^\\begin\{.*?^\\end\{.*?$", "", PAGES[name], flags=re.DOTALL | re.MULTILINE
     )
     assert re.findall(r"^ {0,3}(?:%|[+*] ).*", prose, re.MULTILINE) == []
+
+
+CELL = re.compile(r"^```\{code-cell\}.*\n((?:[^`].*\n|\n)*)```$", re.MULTILINE)
+HIDDEN = re.compile(r"^:tags: .*(?:remove-cell|remove-input|hide-input)|^  code_prompt_hide: Code$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [name for name, text in PAGES.items() if CELL.search(text)])
+def test_code_that_a_page_shows_and_formulas_in_letters_fit_their_boxes(name):
+    """88 letters fit the box of a hidden answer at 1,280 pixels."""
+    code = [cell for cell in CELL.findall(PAGES[name]) if not HIDDEN.search(cell)]
+    formulas = map(dedent, re.findall(r"(?<=\n\n)(?: {4}.*\n)+", CELL.sub("", PAGES[name])))
+    assert [line for block in (*code, *formulas) for line in block.split("\n") if len(line) > 88] == []
 
 
 # what readers look for

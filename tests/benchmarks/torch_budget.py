@@ -168,15 +168,17 @@ def checkpointing(model):
 
 def draw(rows):
     """Overhead over the share of the peak, a panel for each model."""
-    figure, panels = plt.subplots(1, len(rows), figsize=(3.2 * len(rows), 3), squeeze=False, layout="constrained")
-    for axes, (name, found) in zip(panels[0], rows.items(), strict=True):
+    height = -(-len(rows) // 3)
+    figure, grid = plt.subplots(height, 3, figsize=(9.6, 2.8 * height), squeeze=False, layout="constrained")
+    for axes in grid.flat[len(rows) :]:
+        axes.remove()
+    for axes, (name, found) in zip(grid.flat, rows.items(), strict=False):
         base, one_pass = found["base"], found["one_pass"]
         for label, points, style in (("torch", found["torch_best"], "o-"), ("remat_algos", found["ours"], "s-")):
             shares = [100 * p[0] / base for p in points]
             axes.plot(shares, [100 * (p[1] / one_pass - 1) for p in points], style, label=label, markersize=4)
-        axes.set(title=name, xlabel="peak, % of one pass")
-    panels[0][0].set_ylabel("more compute, %")
-    panels[0][0].legend()
+        axes.set(title=name, xlabel="peak, % of one pass", ylabel="more compute, %")
+    grid[0][0].legend()
     ra.plot.save(figure, DOCS / "figures" / "torch_budget.svg")
 
 
