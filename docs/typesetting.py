@@ -6,6 +6,7 @@ from docutils import nodes
 
 # Characters of a line of code on a wide screen, and of the longest word of code that is not cut on a phone.
 WIDTH, LONGEST = 88, 36
+SENTENCE = 40  # characters of a cell
 AMOUNT = re.compile(r"(?<=\d) (?=(?:%|[kKMGT]?i?B|[num]?s)(?![\w]))")
 REFERENCE = re.compile(r"\[R[0-9a-f]{12}-(\d+)\]")
 PLAIN = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw, nodes.comment)
@@ -37,7 +38,7 @@ def folded(line: str, width: int = WIDTH) -> str:
 
 
 def typeset(app, doctree):
-    """Drop empty lines at the end of blocks, fold commands, mark long names, and keep amounts with their units."""
+    """Drop empty last lines of blocks, fold commands, mark long names and cells, and keep amounts with their units."""
     for block in list(doctree.findall(nodes.literal_block)):
         text = block.astext().rstrip("\n")
         if block.get("language") == "console":
@@ -49,6 +50,9 @@ def typeset(app, doctree):
     for literal in doctree.findall(nodes.literal):
         if max(map(len, literal.astext().split()), default=0) > LONGEST:
             literal["classes"].append("long")
+    for cell in doctree.findall(nodes.entry):
+        if len(cell.astext()) > SENTENCE:
+            cell["classes"].append("long")
     for text in list(doctree.findall(nodes.Text)):
         if AMOUNT.search(text) and not any(isinstance(each, PLAIN) for each in parents(text)):
             text.parent.replace(text, nodes.Text(AMOUNT.sub("\N{NO-BREAK SPACE}", text)))

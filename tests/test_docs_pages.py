@@ -115,7 +115,7 @@ def test_code_keeps_its_lines_and_output_wraps():
     style = (DOCS / "_static" / "wide.css").read_text(encoding="utf-8")
     assert re.search(r"^pre \{\n  white-space: pre;\n  overflow-x: auto;\n\}", style, re.MULTILINE)
     wrapped = re.search(r"\n((?:\.[\w-]+ pre,?\s)+)\{\n  white-space: pre-wrap;", style)[1]
-    assert set(re.findall(r"\.([\w-]+) pre", wrapped)) == {"highlight-console", "highlight-text", "cell_output"}
+    assert set(re.findall(r"\.([\w-]+) pre", wrapped)) == {"highlight-console", "cell_output"}
     shadow = re.search(r"\n(\.highlight pre,[^{]*)\{[^}]*no-repeat local", style)[1]
     assert ".table-wrapper.container" in shadow
 
