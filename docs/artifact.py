@@ -554,10 +554,11 @@ def needed(record: dict[str, dict]) -> str:
     seconds = {name: took["cpu_seconds"] for name, took in record.items()}
     rest = {item.name: own_seconds(item) for item in ITEMS if item.name not in record}
     unknown = ", ".join(f"`{name}`" for name, own in rest.items() if not own)
+    every, fast = sum(seconds.values()), sum(seconds.get(name, 0) for name in quick)
     said = [
-        f"{sum(seconds.values()) / 60:.0f} CPU minutes for the {len(record)} items that were measured",
-        f"{sum(seconds.get(name, 0) for name in quick) / 60:.1f} of them for the {len(quick)} quick ones",
-        *(f"at least {minutes(own)} for `{name}`" for name, own in rest.items() if own),
+        f"{every / 60:.0f} CPU minutes for the {len(record)} measured items, "
+        f"of which the {len(quick)} quick items take {fast / 60:.1f}",
+        *(f"at least {minutes(own)} more for `{name}`" for name, own in rest.items() if own),
         *([f"not measured: {unknown}"] if unknown else []),
     ]
     lines = wrapped(f"- **Time**: {'; '.join(said)}", 118).replace("\n", "\n  ")
