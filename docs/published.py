@@ -96,15 +96,17 @@ PUBLISHED = {
         "",
         "1.5 G",
         "szegedy2015",
-        "1.5 G is the paper's budget; its 5 x 5 convolutions and auxiliary heads make 1.59 G; the "
+        "1.5 G is the paper's budget; with its 5 x 5 convolutions and auxiliary heads it has 1.59 G; the "
         "13,378,280 parameters are those of kusumoto2019's graph",
     ),
     "unet": Published("", "", "ronneberger2015", "the paper has no counts; others quote 31 M parameters"),
     "pspnet": Published("", "", "zhao2017", "the paper has no counts; the parameters are those of its authors' code"),
     "transformer_base": Published(
-        "65 M", "", "vaswani2017", "the base models of its table 3 have about 41,000 words, not 37,000"
+        "65 M", "", "vaswani2017", "the base models of its table 3 have a vocabulary of about 41,000 words, not 37,000"
     ),
-    "transformer_big": Published("213 M", "", "vaswani2017", "213 M fit about 36,000 words, not 37,000"),
+    "transformer_big": Published(
+        "213 M", "", "vaswani2017", "213 M corresponds to a vocabulary of about 36,000 words, not 37,000"
+    ),
     "gpt2_small": Published("124,439,808", "", "radford2019"),
     "gpt2_medium": Published("354,823,168", "", "radford2019"),
     "gpt2_large": Published("774,030,080", "", "radford2019"),
@@ -126,5 +128,5 @@ PUBLISHED = {
     },
     "stable_diffusion_unet": Published("860 M", "", "rombach2022"),
     "mixtral_8x7b": Published("46.7 B", "", "jiang2024"),
-    "switch_base_8": Published("620 M", "", "fedus2022", "620 M is rounded to tens"),
+    "switch_base_8": Published("620 M", "", "fedus2022", "620 M is rounded to the nearest 10 M"),
 }

@@ -106,8 +106,8 @@ call adds. `image` is a tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, 
 
 - *FLOPs*: two for each multiply-add, plus those of element-wise work.
 - *gradient reads*: the values that its gradient reads. Residents (inputs, parameters, states) are always in memory.
-- *values*: all after the first, except the parts of `split`, are kept for the gradient alone; with `counting="paper"`
-  they do not exist.
+- *values*: the values of a node. All after the first, except the parts of `split`, are kept for the gradient alone;
+  with `counting="paper"` they do not exist.
 
 ## Layers of one operation
 
@@ -162,9 +162,9 @@ KINDS = """
 
 - *gradient reads*: the operands, the result, or neither; and extra values of the node, in italics.
 - *heavy*: a matrix product or a convolution.
-- *in place*: the operation may [overwrite](theory/sharing.md) its first read, a sum or difference either of its
-  first two, if no later node reads it; its gradient may overwrite the gradient that it reads. *gradient in
-  place*: only the gradient may.
+- *in place*: the operation may [overwrite](theory/sharing.md) its first input, or a sum or difference
+  either of its first two, if no later node reads that input; its gradient may overwrite the gradient that it reads.
+  *gradient in place*: only the gradient may.
 - *one bit*: gradients need only one bit per element of its value, which `--encode` keeps.
 
 """

@@ -99,7 +99,7 @@ def test_a_figure_of_others_is_named_as_not_run_here():
 def test_what_was_skipped_stands_in_its_row_and_in_the_list_above():
     rows = [Row.of(ID, skipped="no file"), Row.of(f"{ID}_slowly", {"wanted_s": 1}, [2.0, 3.0])]
     text = page(rows, "this machine", {"separators": "networkx is not installed"})
-    assert "\nMissed: 1 of 2 rows, which say so.\n" in text
+    assert "\nMissed: 1 of 2 rows, which are marked.\n" in text
     assert "\nNot run: files: read it (no file); separators (networkx is not installed).\n" in text
     assert "\n| read it |  |  | not run: no file |\n" in text
     nothing = page([Row.of(ID, {}, [1.0])], "this machine")
@@ -172,7 +172,7 @@ def test_the_section_lists_what_was_missed_and_is_written_only_if_it_is_whole():
     records = [solved(), solved("vit_b_16-25%", overhead=9), quality.figure("optima", "no plan", 1, "", 0)]
     text = quality.section(records, "this machine")
     assert text.startswith(f"{QUALITY}\n\nPlans of `solve` with its defaults")
-    assert "\nMissed: 2 of 3 rows, which say so.\n" in text
+    assert "\nMissed: 2 of 3 rows, which are marked.\n" in text
     assert not quality.is_whole(records)
     rows = [{"row": str(row)} for row in (*quality.ROWS, "optima: exact", "frontier-resnet50: seconds")]
     assert not quality.is_whole(rows)

@@ -20,7 +20,7 @@ SAID = (
 def test_an_occasion_in_words():
     assert str(NOW) == SAID
     assert str(dataclasses.replace(NOW, load=3.21)) == SAID.replace("0.1 before", "3.2 before") + (
-        "; other processes ran beside it, which makes caches and times worse"
+        "; other processes were running, which makes caches and times worse"
     )
 
 

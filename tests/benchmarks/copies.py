@@ -39,11 +39,12 @@ WANTED = {  # overhead in time in % by graph and rate; None: any plan
     "stable_diffusion_unet": {50: (10.5, 15.0, None), 200: (3.5, 10.0, None)},
 }
 HEAD = f"""
-Training graphs of the zoo on an H100, costs from the roofline at bfloat16 (`{DEVICE}`),
+These are plans for training graphs of the zoo, with roofline costs of an H100 (`{DEVICE}`),
 within shares of the peak of one pass, over links of 50 and 200 GB/s each way without latency (`share=1`). Overheads are
-in % of one pass: of compute without copies, of time with them. The bound holds for every plan with copies. If it is
-above `wanted`, no plan reaches `wanted`. CPU seconds include the plan without copies. The table has the rows of 50 %;
-[copies.txt](results/copies.txt) also has those of 35 % and 25 %. `python -m tests.benchmarks.copies` writes both.
+in % of one pass: of its compute in plans without copies, of its time in plans with copies. The bound holds for every
+plan with copies. If it is above `wanted`, no plan reaches `wanted`. CPU seconds include the plan without copies.
+The table has the rows of 50 %; [copies.txt](results/copies.txt) also has those of 35 % and 25 %.
+`python -m tests.benchmarks.copies` writes both.
 """
 COLUMNS = ("graph", "budget", "no copies", "GB/s", "time", "bound", "wanted", "host GiB", "CPU s")
 Record = dict[str, Any]

@@ -57,7 +57,7 @@ class Occasion:
 
     def __str__(self) -> str:
         packages = ", ".join(f"{name} {found}" for name, found in self.packages.items())
-        shared = "; other processes ran beside it, which makes caches and times worse" if self.load > BUSY else ""
+        shared = "; other processes were running, which makes caches and times worse" if self.load > BUSY else ""
         return (
             f"{self.date} at commit {self.commit}, on {self.processor}, {self.cores} cores; Python {self.python}, "
             f"{packages}; load average {self.load:.1f} before{shared}"

@@ -19,8 +19,8 @@ COLUMNS = ("benchmark", "nodes", "time", "more")
 HEAD = """\
 # Benchmarks
 
-CPU time of whole calls, the fastest of several rounds after one that is not counted; for the command line, CPU time of
-whole processes. A time or figure is **missed** if it is above what the project wants (`tests/benchmarks/wanted.py`).
+Times are the CPU times of whole calls, the fastest of several rounds after a warm-up round; for the command line, those
+of whole processes. A time or figure is **missed** if it is above what the project wants (`tests/benchmarks/wanted.py`).
 `python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page, except for its last two
 sections. [benchmarks.txt](results/benchmarks.txt) has the rows of the executor, models, single solvers and their parts:
 lower bounds, chains, `echo`, live sets, lower sets, moments, offsets, pools, search, and separators.
@@ -127,7 +127,7 @@ def tables(rows: Iterable[Row]) -> list[str]:
 
 def missed_line(missed: int, rows: int) -> str:
     """Say how many rows of a table are above what is wanted."""
-    return f"Missed: {missed} of {rows:,} rows, which say so." if missed else "Missed: nothing."
+    return f"Missed: {missed} of {rows:,} rows, which are marked." if missed else "Missed: nothing."
 
 
 def own_sections(text: str) -> str:

@@ -9,7 +9,7 @@ Rows are chosen by graph or by name; shell patterns are allowed. `--json` prints
 chosen there by `-k "quality and resnet50"`, and then nothing is written.
 
 Budgets are shares of the peak without rematerialization. Networks are those of the zoo with their defaults, with their
-gradients; layered graphs are as they are. Seconds are those of the processor for the whole solve, bound included; each
+gradients; layered graphs have none. Seconds are those of the processor for the whole solve, bound included; each
 solve gets a new copy of the graph, and a small graph is solved before, which loads the kernels.
 """
 
@@ -43,9 +43,9 @@ from tests.benchmarks.page import PAGE, QUALITY, missed_line
 
 HEAD = """
 Plans of `solve` with its defaults: overhead and lower bound in % of one pass, `gap` in points. Budgets are shares of
-the peak without rematerialization; networks are those of the zoo with their gradients, layered graphs
-(`tests/benchmarks/layered_graphs.py`) as they are. `wanted` is the overhead that the project wants, **missed** if it is
-not reached to the digits shown. `python -m tests.benchmarks.quality` measures single rows.
+the peak without rematerialization; networks come from the zoo, with gradients; layered graphs come from
+`tests/benchmarks/layered_graphs.py`, without gradients. `wanted` is the overhead that the project wants,
+**missed** if it is not reached to the digits shown. `python -m tests.benchmarks.quality` measures single rows.
 The table has one budget for each graph; [quality.txt](results/quality.txt) has all.
 `python -m pytest tests/benchmarks -k quality` writes both.
 """

@@ -23,8 +23,8 @@ def nmt(
 
     This is the example of echo2020, with the sizes of zhu2018 for IWSLT15 English-Vietnamese. The first encoder layer
     is bidirectional, with half the width per direction. At each decoder step, the state is projected and added to every
-    projected source state; tanh, a product with a vector and softmax give the weights of the source states in the
-    context. The tanh has shape (batch, steps, width) at each step. The gradient of tanh reads its output, but the
+    projected source state; a tanh, a dot product with a vector, and a softmax give the attention weights of the
+    source states. The tanh has shape (batch, steps, width) at each step. The gradient of tanh reads its output, but the
     gradient of the sum reads nothing, so echo2020, figure 8, recomputes the tanh from one tensor that all steps share.
     The output layer reads the states of all steps at once. A cell has one bias; in Sockeye it has two: 8,192 more
     parameters.

@@ -31,8 +31,8 @@ def resnet_cifar(
     """Residual networks for small images, with three stages of equal depth (he2016, section 4.2 and table 6).
 
     If the shape changes, the shortcut of a basic block has no parameters (option A of he2016): it takes every other
-    pixel and adds channels of zeros, in one `Slice` node. The shortcut of a bottleneck is a 1 x 1 convolution, and its
-    first convolution halves the image, as in the code of he2016identity (section 4 and appendix).
+    pixel and adds channels of zeros, in one `Slice` node. The shortcut of a bottleneck is a 1 x 1 convolution, and the
+    first convolution of the block halves the image, as in the code of he2016identity (section 4 and appendix).
 
     Parameters
     ----------

@@ -27,10 +27,10 @@ def switch_transformer(
 ) -> None:
     """Switch Transformer (fedus2022): every second layer of encoder and decoder has experts; each token uses one.
 
-    The rest is T5 (raffel2020): RMS norms before the sublayers, linear layers without bias, and a learned bias of the
-    attention scores per head and bucket of distances, with one table for the encoder and one for the decoder. Encoder,
-    decoder and output layer share one embedding matrix. So Switch-Base with 8 experts has 619,339,008 parameters; its
-    checkpoint has 620 million.
+    The rest is T5 (raffel2020): RMS norms before the sublayers, linear layers without bias, and a learned
+    relative-position bias of attention scores per head and bucket of distances. Encoder and decoder have one table
+    each. Encoder, decoder and output layer share one embedding matrix. So Switch-Base with 8 experts has 619,339,008
+    parameters; its checkpoint has 620 million.
 
     Parameters
     ----------

@@ -40,8 +40,8 @@ def vgg(
     Parameters
     ----------
     depth : int
-        Number of convolutions and linear layers: 11, or 13, 16, 19 and so on with stages of 2, 2, k, k and k
-        convolutions.
+        Number of convolutions and linear layers: 11, or 3 k + 7 for k >= 2 (13, 16, 19, ...), with stages of
+        2, 2, k, k and k convolutions.
     stages : tuple of int, optional
         Number of convolutions of each stage; overrides the depth. Max pooling follows each stage.
     width : int
