@@ -99,15 +99,15 @@ def powers(sizes: Sequence[int], curves: Mapping[str, Sequence[int]], what: str,
     Examples
     --------
     >>> powers([1, 4, 16], {"root": [3, 6, 12]}, "depth", since=4)
-    'Exponents b of the lines a depth^b that fit best from depth 4 on, both axes logarithmic: root 0.50.'
+    'Exponents b of the fits a * depth^b for depth >= 4, on logarithmic axes: root 0.50.'
     """
     kept = [i for i, size in enumerate(sizes) if size >= since]
     found = (
         f"{name} {exponent([sizes[i] for i in kept], [amounts[i] for i in kept]):z.2f}"
         for name, amounts in curves.items()
     )
-    start = f" from {what} {since} on" if since else ""
-    return f"Exponents b of the lines a {what}^b that fit best{start}, both axes logarithmic: {', '.join(found)}."
+    start = f" for {what} >= {since}" if since else ""
+    return f"Exponents b of the fits a * {what}^b{start}, on logarithmic axes: {', '.join(found)}."
 
 
 def growth(name: str, title: str, what: str, cases: Sequence[Case], since: int = 0) -> tuple[Table, Figure]:
@@ -136,4 +136,4 @@ def growth(name: str, title: str, what: str, cases: Sequence[Case], since: int =
     table = Table(name, f"Peak memory: {title}", columns, rows, powers(sizes, curves, what, since))
     curves = {"all values": [case.unshared for case in cases], **curves}
     draw = partial(plot_growth, sizes, curves, what, since=since)
-    return table, Figure(name, title, draw, f"Both axes are logarithmic; in the legend n is the {what}.")
+    return table, Figure(name, title, draw, f"Both axes are logarithmic; in the legend, n stands for {what}.")

@@ -88,9 +88,10 @@ class OrderClaim:
 
 def order_table(claims: Sequence[OrderClaim], note: str = "") -> Table:
     """A row for each claim, and a note with those that fail; with the paper's own figures if one claim has them."""
-    failed = [f"{claim.claim}: {claim.verdict(claim.ours)}" for claim in claims if not claim.holds]
-    count = f"{len(claims) - len(failed)} of {len(claims)} claims hold here"
-    note = f"{count}. {note}" if not failed else f"{count}. The others: {'; '.join(failed)}. {note}"
+    failed = [f"- {claim.claim}. It {claim.verdict(claim.ours)}" for claim in claims if not claim.holds]
+    note = f"{len(claims) - len(failed)} of {len(claims)} claims hold here. {note}"
+    if failed:
+        note = "\n".join([f"{note.strip()} Claims that fail:", "", *failed])
     rows: list[tuple[Any, ...]] = [claim.row() for claim in claims]
     heads = ["claim", "where", "paper's own figures", "ours"]
     if all(row[2] is None for row in rows):

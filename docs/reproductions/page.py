@@ -241,7 +241,7 @@ def filled(template: str, values: Mapping[str, Filling]) -> Iterator[Part]:
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:
-    """A paragraph in lines of that width; no line begins with a mark that would end the paragraph or hide the line.
+    """A paragraph or a list in lines of that width; no line begins with a mark that would end it or hide the line.
 
     Examples
     --------
@@ -250,7 +250,8 @@ def wrapped(text: str, width: int = WIDTH) -> str:
     and for A + B
     """
     joined = LINE_MARK.sub(JOIN, text)
-    return textwrap.fill(joined, width, break_long_words=False, break_on_hyphens=False).replace(JOIN, " ")
+    wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(map(wrapper.fill, joined.split("\n"))).replace(JOIN, " ")
 
 
 def gigabytes(amount: int) -> str:

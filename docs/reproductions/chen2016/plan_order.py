@@ -13,8 +13,8 @@ from docs.reproductions.page import Table
 from remat_algos.wording import format_bytes
 
 NOTE = (
-    "The paper prints no figures of these plans for single networks, except those in the table above. `drop bn-relu` "
-    "is in its Figure 5, which is a picture."
+    "The paper gives no numbers for these plans on individual networks, except those in the table above. "
+    "`drop bn-relu` is in its Figure 5, which is a picture."
 )
 
 

@@ -120,7 +120,7 @@ def memory_against_size(
     curves = {strategy: [each.memory[strategy] for each in plans] for strategy in plans[0].memory}
     table = Table(name, f"Memory of the allocation: {title}", columns, rows, powers(sizes, curves, what, since))
     draw = partial(plot_growth, sizes, curves, what, since=since, quoted=quoted, amount="memory of the allocation")
-    return table, Figure(name, title, draw, f"Both axes are logarithmic; in the legend n is the {what}.")
+    return table, Figure(name, title, draw, f"Both axes are logarithmic; in the legend, n stands for {what}.")
 
 
 def allocations_table(networks: Sequence[tuple[Case, ComputationGraph]]) -> Table:

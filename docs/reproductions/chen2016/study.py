@@ -54,7 +54,7 @@ QUOTED = {"paper, before: 48 GB": (1000, 48 * GB), "paper, after: under 7 GB": (
 AS_PUBLISHED = ", counted as by kusumoto2019"
 RESNETS_TITLE = "ResNets, batch 32, 3 x 224 x 224"
 CLAIMS_NOTE = (
-    "GB are 10^9 bytes. The GPU has 12 GiB, which the parameters, their gradients and the shared blocks must fit. "
+    "GB are 10^9 bytes. The GPU has 12 GiB, into which the parameters, their gradients and the shared blocks must fit. "
     "The section on Figure 5 explains how kusumoto2019 counts."
 )
 PAPER_STEPS = 64
@@ -119,7 +119,7 @@ def _networks(depths: Sequence[int], steps: Sequence[int]) -> dict[str, str]:
 
 def _straight_lines(timed: Mapping[str, Sequence[Timed]], start: int) -> dict[str, str]:
     """Deviations of the times from straight lines, by the names of the template."""
-    words = {"from_depth": f" from depth {start} on" if start else ""}
+    words = {"from_depth": f" of {start} layers or more" if start else ""}
     for (name, size), cases, begin in zip(
         (("resnet", "layer"), ("lstm", "step")), timed.values(), (start, 0), strict=True
     ):
@@ -317,10 +317,10 @@ def _less(lstm: Allocated) -> str:
 
 
 def _times_by_steps(lstms: Sequence[Allocated]) -> str:
-    """By how much the sublinear plan is below sharing, at the paper's length and at greater ones."""
+    """How much less memory the sublinear plan needs than sharing, at the paper's length and at greater ones."""
     first, *longer = [each for each in lstms if each.size >= of_paper_steps(lstms).size]
     words = [
-        f"{_less(first)} below sharing at {first.size} steps",
+        f"{_less(first)} less than sharing at {first.size} steps",
         *(f"{_less(each)} at {each.size}" for each in longer),
     ]
     return ", ".join(words)

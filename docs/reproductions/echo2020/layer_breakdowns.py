@@ -99,7 +99,7 @@ def by_layer(networks: Sequence[LayerBreakdowns]) -> Table:
 
 def figures(networks: Sequence[LayerBreakdowns], names: Sequence[str]) -> list[Figure]:
     """Stacked bars of some networks; `names` are names of files."""
-    caption = "Left of each pair by layer, right by data structure, at the simulated peak."
+    caption = "Each left bar splits the bytes at the simulated peak by layer, each right bar by data structure."
     return [
         Figure(name, each.title, partial(plot.breakdown, dict(each.of)), caption)
         for each, name in zip(networks, names, strict=True)

@@ -36,7 +36,7 @@ def growth() -> Table:
             ratios = [round(rate / last, 4) for rate, last in zip(now, before, strict=True)] if before else [None] * 3
             rows.append((workload.label, batch, *now, *ratios))
             before = now
-    note = "Growth is that of the samples per second from half the batch: 2 is linear, 1 is none."
+    note = "Growth is the factor by which samples per second rise when the batch doubles: 2 is linear growth, 1 none."
     return Table("growth", "Samples per second of Baseline against the batch (Figure 3)", columns, rows, note)
 
 
@@ -53,7 +53,7 @@ def throughputs(cases: Sequence[NetworkRuns]) -> Table:
         columns |= dict.fromkeys((name, *(f"{name}, tiles of {side}" for side in SIDES)), "{:.3g}".format)
     rows = [(case.workload.label, case.batch, *_rates_of_runs(case)) for case in cases]
     note = (
-        "A tile is a square of that many elements on a side. Tiles run in waves of one per multiprocessor; the compute "
+        "Tiles of 128 are squares of 128 x 128 elements. Tiles run in waves of one per multiprocessor; the compute "
         "time of a product is that of its waves, rounded up."
     )
     return Table("occupancy", "Samples per second by a roofline with occupancy", columns, rows, note)

@@ -15,7 +15,7 @@ from remat_algos.cost.devices import get_device
 SMALL, LARGE = 8, 24  # batches of DeepSpeech2
 NOTE = (
     "Overheads are throughput lost, as in the paper. Samples per second are by the roofline without occupancy. At the "
-    "smallest depth the baseline fills the memory, so Mirror may add no layer to it."
+    "smallest depth the baseline fills the memory, so there may be no room for Mirror to add a layer."
 )
 
 

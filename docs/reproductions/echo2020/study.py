@@ -53,8 +53,8 @@ VARIANTS: list[tuple[Workload, str, dict[str, Any]]] = [  # settings that the pa
 ]
 
 CLAIMS_NOTE = (
-    "Overhead in this table is throughput lost, as in the paper (section VI-B1), and so it is in Figure 17; the other "
-    "tables have extra time."
+    "Overhead is the throughput lost in this table, as in the paper (section VI-B1), and in Figure 17; in the other "
+    "tables it is the extra time."
 )
 ZOO_RULES = {"inputs": False, "float_masks": False}
 

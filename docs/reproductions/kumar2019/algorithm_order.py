@@ -65,8 +65,8 @@ def _name(strategy: str) -> str:
 def _of_limits(trade: Trade) -> Iterator[OrderClaim]:
     """Each recursion limit against the next smaller one; the paper says only that they interpolate."""
     steps = list(pairwise(trade.by_limit.items()))
-    of = f"{trade.case.label}, TWRemat(k), our reading of 'interpolate': every larger k"
+    claim = f"{trade.case.label}, TWRemat(k), our reading of 'interpolate': no larger k has"
     peaks = {f"k = {k}": (now.peak_memory, before.peak_memory) for (_, before), (k, now) in steps}
     lengths = {f"k = {k}": (length(now), length(before)) for (_, before), (k, now) in steps}
-    yield OrderClaim(f"length of {of} is at or below", "section 4.3, Figure 4", "<=", lengths, "{:.2f}".format)
-    yield OrderClaim(f"peak of {of} is at or above", "section 4.3, Figure 4", ">=", peaks, "{:,} B".format)
+    yield OrderClaim(f"{claim} a greater length", "section 4.3, Figure 4", "<=", lengths, "{:.2f}".format)
+    yield OrderClaim(f"{claim} a lower peak", "section 4.3, Figure 4", ">=", peaks, "{:,} B".format)

@@ -146,7 +146,8 @@ def postulate(widths: Sequence[Widths]) -> Table:
         for each in widths
     ]
     note = (
-        "`gradients`: of values alone, `of parameters`: of these too. 4-5 is a width of 5 with a lower bound of 4. "
-        "Ratios are of the last width to the first; `proven ratio` is a lower bound of the ratio."
+        "`gradients` adds the gradients of values only, `of parameters` those of parameters as well. "
+        "4-5 is a width of 5 with a lower bound of 4. Ratios are of the last "
+        "width to the first; `proven ratio` is a lower bound of the ratio."
     )
     return Table("postulate", "Widths of forward parts and of training graphs", columns, rows, note)

@@ -290,7 +290,7 @@ def _lattices(cases: Sequence[Measured]) -> tuple[Table, Table]:
             rows.append((case.label, family, budget, *peaks, plan.formula_overhead, plan.overhead))
     note = (
         "Time-centric plans at the minimum budget of their family; without the gradients of parameters, which formula "
-        f"(2) does not count. Executed, {_excess(rows)}."
+        f"(2) does not count. In execution, {_excess(rows)}."
     )
     return (
         Table("lattices", "Lower sets", counts, sizes),
