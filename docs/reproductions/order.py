@@ -79,6 +79,11 @@ class OrderClaim:
             return f"holds on all {len(pairs)}"
         return f"holds on {len(pairs) - len(against)} of {len(pairs)}; not on {self._listed(against)}"
 
+    def failures(self) -> str:
+        """Our networks on which it does not hold, in brackets if there are several networks."""
+        failed = [label for label, pair in self.ours.items() if not RELATIONS[self.relation](*pair)]
+        return f" ({len(failed)} of {len(self.ours)}: {', '.join(failed)})" if len(self.ours) > 1 else ""
+
     def _listed(self, pairs: Pairs) -> str:
         return ", ".join(f"{label} ({self._both(pair)})" for label, pair in pairs.items())
 
@@ -88,10 +93,10 @@ class OrderClaim:
 
 def order_table(claims: Sequence[OrderClaim], note: str = "") -> Table:
     """A row for each claim, and a note with those that fail; with the paper's own figures if one claim has them."""
-    failed = [f"- {claim.claim}. It {claim.verdict(claim.ours)}" for claim in claims if not claim.holds]
+    failed = [f"- {claim.claim}{claim.failures()}" for claim in claims if not claim.holds]
     note = f"{len(claims) - len(failed)} of {len(claims)} claims hold here. {note}"
     if failed:
-        note = "\n".join([f"{note.strip()} Claims that fail:", "", *failed])
+        note = "\n".join([f"{note.strip()} These fail:", "", *failed])
     rows: list[tuple[Any, ...]] = [claim.row() for claim in claims]
     heads = ["claim", "where", "paper's own figures", "ours"]
     if all(row[2] is None for row in rows):

@@ -58,7 +58,8 @@ def test_the_note_counts_the_claims_that_hold_and_names_the_others():
     right, wrong = claim({"A": (1, 2)}), claim({"A": (1, 2), "B": (3, 3)})
     assert order_table([right], "In bytes.").note == "1 of 1 claims hold here. In bytes."
     note = order_table([right, wrong, replace(wrong, some=True)]).note
-    assert note == f"2 of 3 claims hold here. Claims that fail:\n\n- {wrong.claim}. It {wrong.row()[3]}"
+    assert note == f"2 of 3 claims hold here. These fail:\n\n- {wrong.claim} (1 of 2: B)"
+    assert order_table([claim({"A": (2, 1)})]).note.endswith(f"\n\n- {wrong.claim}")
 
 
 @pytest.mark.parametrize("paper", PAPERS)
