@@ -168,8 +168,8 @@ SENTENCES = (
     ),
     (
         "solvers/segments.md",
-        "the best plan of the paper's search needs {paper} GiB when allocated. Every b, ranked by the peak, gives a "
-        "plan of {peak} GiB; ranked by the allocation, one of {allocation} GiB.",
+        "the best plan of the paper's search needs {paper} GiB when allocated. Trying every b gives a plan of {peak} "
+        "GiB if plans are ranked by peak, and of {allocation} GiB if they are ranked by allocation.",
         searches_of_chen_greedy,
     ),
     (
@@ -185,13 +185,13 @@ SENTENCES = (
     ),
     (
         "solvers/cheap.md",
-        "There is one plan per distinct compute per byte, {plans} on ResNet-50,",
+        "Each distinct ratio of compute to bytes gives one plan: {plans} on ResNet-50,",
         thresholds_of_drop_cheap,
     ),
     (
         "solvers/cheap.md",
-        "the network of MXNet's own test, come to {before} % (the test asks for less than 60 %); of "
-        "`model:resnet152?batch=32`, with norms after the convolutions, to {behind} %.",
+        "the network of MXNet's own test, come to {before} % (the test asks for less than 60 %). For "
+        "`model:resnet152?batch=32`, with norms after the convolutions, they come to {behind} %.",
         resnets_with_echo,
     ),
     (
@@ -208,7 +208,7 @@ SENTENCES = (
     ),
     (
         "solvers/decompositions.md",
-        "on 17 nodes of one byte it reaches {of17} bytes, on 65 nodes {of65}, where 3 are enough.",
+        "on 17 nodes of one byte it reaches {of17} bytes, on 65 nodes {of65}; 3 are enough for both.",
         lowest_peaks_of_twremat,
     ),
 )
