@@ -1,0 +1,144 @@
+"""The papers' algorithms in examples/by_the_book against the package's solvers, on 300 random graphs each."""
+
+import ast
+import importlib.util
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.parts import Backward
+from remat_algos.schedule.emission import mirror_schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.methods.chen_greedy import Walk, paper_grid
+from remat_algos.solvers.registry import list_candidates
+from remat_algos.structure.cuts import ForwardPart, segment_counts
+from tests.strategies import rows
+
+pytest.importorskip("numba", reason="numba is not installed")
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples" / "by_the_book"
+FILES = sorted(FOLDER.glob("*.py"))
+COUNT = 300
+
+
+# ---------------------------------------------------------------- every file
+
+
+@cache
+def book(name):
+    """The module of one file, loaded from its path."""
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_the_examples_lists_every_file():
+    page = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in FILES if f"`by_the_book/{path.name}`" not in page] == []
+
+
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+
+
+@each_file
+def test_a_file_is_short_and_compiled(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    assert "\n@njit\ndef " in text
+    assert text.startswith('"""')
+
+
+@each_file
+def test_a_file_imports_only_numpy_and_numba(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imports = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert imports == ["import numpy as np", "from numba import njit"]
+
+
+@each_file
+def test_a_file_runs_alone_and_prints_the_same_without_compilation(path, capsys, tmp_path):
+    plain_python = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": ""}
+    command = [sys.executable, "-W", "error", path]
+    run = subprocess.run(command, cwd=tmp_path, env=plain_python, check=True, timeout=60, capture_output=True)
+    book(path.stem).main()
+    assert capsys.readouterr().out == run.stdout.decode() != ""
+
+
+# ---------------------------------------------------------------- graphs
+
+
+def generators(seed):
+    """One random generator for each graph."""
+    return (np.random.default_rng((seed, i)) for i in range(COUNT))
+
+
+def random_reads(rng, most=12):
+    """Predecessors of each node of a random graph; ids are a topological order."""
+    n, density = int(rng.integers(1, most, endpoint=True)), rng.uniform(0.1, 0.6)
+    return [[u for u in range(v) if rng.random() < density] for v in range(n)]
+
+
+def csr(lists):
+    """Row pointers int64[n + 1] and indices int32[...] of lists of ids."""
+    indptr = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    return indptr, np.array([index for row in lists for index in row], np.int32)
+
+
+def chain(memory, gradient=1):
+    """A chain of nodes with its gradients, which read the input and the output of their node."""
+    n = len(memory)
+    saved = [[v - 1, v] if v else [v] for v in range(n)]
+    rule = Backward(**rows("saved", saved), grad_memory=[gradient] * n, grad_compute=[-1] * n, grad_workspace=[0] * n)
+    reads = [[v - 1] if v else [] for v in range(n)]
+    return differentiate(ComputationGraph.from_arrays(**rows("read", reads), memory=memory, backward=rule))
+
+
+# ---------------------------------------------------------------- chen2016, algorithm 3
+
+
+def budgets_of(rng, memory):
+    return [0, *rng.integers(0, memory.sum() + 2, 3).tolist(), rng.uniform(0, memory.sum() + 1)]
+
+
+def test_chen_algorithm_3_divides_a_graph_as_chen_greedy():
+    """On any graph, if C has only nodes whose value is the only one that is live after them, as the paper assumes."""
+    for rng in generators(1):
+        reads = random_reads(rng)
+        memory = rng.integers(0, 9, len(reads))
+        part = ForwardPart.of(differentiate(ComputationGraph.from_arrays(**rows("read", reads), memory=memory)))
+        candidate = (part.graph.producer[part.alone] == part.nodes) & (part.alone >= 0) & (rng.random(len(reads)) < 0.8)
+        walk = Walk(part.memory, np.flatnonzero(candidate))
+        for budget in budgets_of(rng, memory):
+            x, y, m = book("chen_algorithm_3").algorithm_3(memory, candidate, budget)
+            segmentation = walk.segmentation(budget)
+            assert (x, y) == (segmentation.x, segmentation.y)
+            assert m.tolist() == segment_counts(part, segmentation.cuts, False)[part.nodes].tolist()
+
+
+def test_chen_algorithm_3_plans_a_chain_as_chen_greedy():
+    """The same budgets and schedules as `chen_greedy(grid="paper")`, and the peaks of their simulations."""
+    for rng in generators(2):
+        memory = rng.integers(1, 9, rng.integers(1, 16, endpoint=True))
+        graph, candidate = chain(memory, gradient=0), np.ones(memory.size, bool)
+        budgets = book("chen_algorithm_3").budget_grid(memory, candidate, 6)
+        wanted = [segmentation.budget for segmentation in paper_grid(Walk(memory, np.arange(memory.size)))]
+        assert budgets.tolist() == pytest.approx(wanted)
+        orders = set()
+        for budget in budgets:
+            m = book("chen_algorithm_3").algorithm_3(memory, candidate, budget)[2]
+            schedule = mirror_schedule(graph, np.append(m, np.zeros(memory.size, int)))
+            orders.add(tuple(schedule.order.tolist()))
+            assert book("chen_algorithm_3").chain_peak(memory, m) == simulate(graph, schedule).peak_memory
+        options = {"grid": "paper", "candidates": "all", "keep_last": False}
+        candidates = list_candidates(graph, "chen_greedy", **options)
+        assert {tuple(each.schedule.order.tolist()) for each in candidates} == orders
+        _, peak = book("chen_algorithm_3").search_over_budget(memory, candidate, 6)
+        assert peak == min(each.simulation.peak_memory for each in candidates)
