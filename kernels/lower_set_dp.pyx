@@ -126,6 +126,23 @@ cdef class ChainSteps:
                 self.indptr.push_back(self.stored.size())
         self.stored_all = True
 
+    def stored_figures(self):
+        """Return the cost, the bytes added to the cache and the bytes needed of each stored step, float64[k, 3]."""
+        cdef Py_ssize_t i
+        result = np.empty((self.stored.size(), 3))
+        cdef double[:, ::1] out = result
+        for i in range(<Py_ssize_t>self.stored.size()):
+            out[i, 0], out[i, 1], out[i, 2] = self.stored[i].cost, self.stored[i].adds, self.stored[i].need
+        return result
+
+    def set_costs(self, const double[::1] costs):
+        """Replace the cost of each stored step; costs : float64[k], whole numbers."""
+        cdef Py_ssize_t i
+        if costs.shape[0] != <Py_ssize_t>self.stored.size():
+            raise ValueError(f"{costs.shape[0]} costs for {self.stored.size()} steps")
+        for i in range(costs.shape[0]):
+            self.stored[i].cost = costs[i]
+
     cdef ChainStep between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
         """Return the figures of a step; the target is -1 if there is no such step."""
         cdef int64_t low, high, middle

@@ -113,12 +113,10 @@ class RuleKind:
         try:
             yield
         except RuleFault as fault:
-            arguments = {self.arguments[i]: fault.arguments[i] for i in rule.picks}
-            listed = ", ".join(f"{name}={value:.17g}" for name, value in arguments.items())
             error = rule.error
             if error is None and rule.function is not None and fault.again is None:
                 try:
-                    float(rule.function(*arguments.values()))
+                    float(rule.function(*(fault.arguments[i] for i in rule.picks)))
                 except Exception as raised:
                     error = raised
             if error is not None and not isinstance(error, Exception):
@@ -131,8 +129,12 @@ class RuleKind:
                 purpose=self.purpose,
                 name=rule.name,
                 what=what,
-                listed=listed,
+                listed=self.listed(rule, fault.arguments),
             ) from error
+
+    def listed(self, rule: Rule, arguments: Any) -> str:
+        """Return the arguments that a rule reads, with their names."""
+        return ", ".join(f"{self.arguments[i]}={arguments[i]:.17g}" for i in rule.picks)
 
 
 def _compiled(numba: Any, function: types.FunctionType, picks: tuple[int, ...]) -> Any:

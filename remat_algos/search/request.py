@@ -110,6 +110,8 @@ class Request:
         options = {name: value if as_whole(value) is None else as_whole(value) for name, value in options.items()}
         for each in named or ():
             each.check_options(options)
+        # Polishing and other plans reduce compute, not the user's objective.
+        raw = raw or options.get("objective") is not None
         return cls(
             graph,
             budget,

@@ -7,7 +7,7 @@ the simulation of blocks (`block_figures`).
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.context import Clock
-from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64, check_indptr, frozen, group_rows, indptr_of, row_of
+from remat_algos.errors import ArgumentError, GraphError
+from remat_algos.ir.arrays import Bool, Int32, Int64, check_indptr, frozen, group_rows, indptr_of, is_count, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import lower_set_dp as kernel
 from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
 from remat_algos.kernels.lower_sets import lower_set_figures
+from remat_algos.kernels.rules import Rule
+from remat_algos.rules import RuleKind
 from remat_algos.schedule.emission import clamp_counts
 from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import pareto
@@ -259,6 +261,35 @@ def _among(keys: Int64, others: Int64) -> Bool:
     return others[np.searchsorted(others, keys).clip(max=others.size - 1)] == keys
 
 
+OBJECTIVES = RuleKind("objective", ("cost", "kept", "peak"), {"compute": ("cost",)})
+
+
+def objective_values(objective: Rule, rows: NDArray[np.float64]) -> Int64:
+    """Return the values of an objective for rows (cost, kept, peak), rounded to whole numbers, int64[k]."""
+    with OBJECTIVES.faults(objective):
+        values = objective.values(rows)
+    wrong = np.flatnonzero(~((values >= 0) & (values < tuning.MAX_OBJECTIVE)))
+    if wrong.size:
+        raise ArgumentError(
+            "the objective {name} is {value!w} for {arguments!w}; return 0 or more, and less than 2**40",
+            name=objective.name,
+            value=f"{values[wrong[0]]:.17g}",
+            arguments=OBJECTIVES.listed(objective, rows[wrong[0]]),
+        )
+    return np.rint(values).astype(np.int64)
+
+
+def objective_rows(details: Mapping[str, Any], among: str) -> Iterator[tuple[str, str]]:
+    """Yield the row of a text report with the objective of a plan and its value, if the plan has one."""
+    name, value = details.get("objective"), details.get("objective_value")
+    # If costs were rounded, the error is at most one unit for each block.
+    unit, blocks = details.get("costs_rounded_to"), details.get("blocks")
+    if isinstance(name, str) and is_count(value):
+        rounded = isinstance(unit, int) and isinstance(blocks, int)
+        error = f"at most {unit * blocks:,} above the minimum" if rounded else "the minimum"  # type: ignore[operator]
+        yield "objective", f"{name} {value:,}, {error} over {among}"
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """A chain with its cost and peak; the chain is a list of rows of the family, without row 0.
@@ -284,9 +315,19 @@ class ChainProgram:
 
     @classmethod
     def by_formulas(
-        cls, family: LowerSetFamily, clock: Clock, *, keep_last: bool, kept: bool = False
+        cls,
+        family: LowerSetFamily,
+        clock: Clock,
+        *,
+        keep_last: bool,
+        kept: bool = False,
+        objective: Rule | None = None,
     ) -> "ChainProgram":
-        """Use formula (2) as the peak. Use formula (1) as the cost, or with `kept`, the compute of the kept nodes."""
+        """Use formula (2) as the peak. Use formula (1) as the cost, or with `kept`, the compute of the kept nodes.
+
+        With an objective, the cost of a step is the value of the objective for three numbers: the term of formula (1),
+        the bytes that the step adds to the cache, and the bytes that its block needs.
+        """
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
         figures = _set_figures(family, memory, compute, clock)
@@ -301,7 +342,19 @@ class ChainProgram:
         )
         if len(family) ** 2 <= 2 * tuning.MAX_STORED_STEPS:
             steps.store(*family.pairs)
-        return cls(steps, 2 * int(memory.sum()), int(compute.sum()), _common_unit(compute), clock)
+        if objective is None:
+            return cls(steps, 2 * int(memory.sum()), int(compute.sum()), _common_unit(compute), clock)
+        if not steps.stored_all:
+            raise ArgumentError(
+                "with an objective, a family may have {most:,} lower sets, and this one has {sets:,}; use "
+                "approximate_dp, or a smaller graph",
+                sets=len(family),
+                most=math.isqrt(2 * tuning.MAX_STORED_STEPS),
+            )
+        costs = objective_values(objective, steps.stored_figures())
+        steps.set_costs(costs.astype(float))
+        max_cost = int(costs.max(initial=0)) * min(len(family), len(nodes))
+        return cls(steps, 2 * int(memory.sum()), max_cost, _common_unit(costs), clock)
 
     @classmethod
     def by_blocks(cls, family: LowerSetFamily, figures: BlockFigures, max_peak: int, clock: Clock) -> "ChainProgram":

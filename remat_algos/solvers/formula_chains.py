@@ -21,7 +21,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline_peak, canonical_schedule, kept_against
 from remat_algos.solvers import tuning
 from remat_algos.solvers.candidate_rows import coarse_first
-from remat_algos.solvers.chain_program import ChainProgram
+from remat_algos.solvers.chain_program import OBJECTIVES, ChainProgram, objective_rows
 from remat_algos.solvers.registry import WORST, Candidate, Details, Item, evaluated, rank
 from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family, spread
 from remat_algos.structure.tuning import CAP
@@ -110,6 +110,7 @@ def formula_candidates(
     formula_budget: int | str | None,
     keep_last: bool,
     lazy: bool | None,
+    objective: Any = None,
     cap: int = CAP,
 ) -> Iterator[Candidate]:
     """Yield the chain of a single block, then the best chains of the smaller family, then those of the whole family.
@@ -118,6 +119,12 @@ def formula_candidates(
     """
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)
+    if objective is not None:
+        minimum, details = _best_by_objective(
+            graph, limit if budget is None else budget, clock, family, objective, strategy, keep_last, cap
+        )
+        yield from chain_candidates(graph, minimum, details, keep_last, lazy)
+        return
     chains = formula_chains(
         graph, family, clock, keep_last=keep_last, cap=cap, max_sets=tuning.MAX_SETS if budget is None else None
     )
@@ -147,6 +154,32 @@ def formula_candidates(
             centric = strategy or "memory"
             for budget in memory_centric_budgets(each.least_budget, each.program.max_peak):
                 yield from candidates_of(each.best(budget, centric), centric, budget)
+
+
+def _best_by_objective(
+    graph: ComputationGraph,
+    budget: int | None,
+    clock: Clock,
+    family: str,
+    objective: Any,
+    strategy: str | None,
+    keep_last: bool,
+    cap: int,
+) -> tuple[LowerSets, dict[str, Any]]:
+    """Return the chain of minimum objective for which formula (2) is within the budget, and its details."""
+    rule = OBJECTIVES.rule(objective)
+    if strategy is not None:
+        raise ArgumentError("give an objective or a strategy, not both")
+    if budget is None:
+        raise ArgumentError("an objective needs a limit in bytes; give a budget, or formula_budget")
+    sets = lower_set_family(graph, family, cap=cap)
+    program = ChainProgram.by_formulas(sets, clock, keep_last=keep_last, objective=rule)
+    point = program.cheapest(budget)
+    if point is None:
+        raise too_little(graph, family, budget, program.least_budget())
+    chain = sets.chain(point.rows)
+    details = formula_details(sets, (chain, point.rounded), family, rule.name, budget, keep_last)
+    return chain, {**details, "objective": rule.name, "objective_value": point.cost}
 
 
 def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
@@ -243,6 +276,12 @@ def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[st
     if not (is_count(peak) and is_count(overhead)):  # invalid values from a file
         return
     text = f"peak {format_bytes(peak)}, overhead {graph.labels.compute(overhead)} by the paper's formulas"
+    budget = details.get("formula_budget")
+    if is_count(budget):
+        chains = (
+            f"the chains of the family {details.get('family')} for which formula (2) is within {format_bytes(budget)}"
+        )
+        yield from objective_rows(details, chains)
     text += ", the last block kept" if details.get("keep_last") is True else ""
     besides = details.get("kept_besides")
     if isinstance(besides, list | tuple) and besides:

@@ -1,6 +1,7 @@
 """Approximate dynamic program of kusumoto2019, over a small family of lower sets."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
@@ -20,6 +21,7 @@ def approximate_dp(
     formula_budget: int | str | None = None,
     keep_last: bool = True,
     lazy: bool | None = None,
+    objective: Any = None,
 ) -> Iterator[Candidate]:
     """Choose the best chain from a small family of lower sets, by the formulas of kusumoto2019.
 
@@ -31,7 +33,7 @@ def approximate_dp(
         "pruned" is the paper's family: for each node, the node and its ancestors. "wide" adds the prefixes of the id
         order and, for each node, all nodes except the node and its descendants. Above about 600 sets, only the sets
         for evenly spaced nodes are used, and the plan's details contain `thinned`.
-    strategy, formula_budget, keep_last, lazy : optional
+    strategy, formula_budget, keep_last, lazy, objective : optional
         As in `exact_dp`.
 
     References
@@ -49,4 +51,5 @@ def approximate_dp(
         formula_budget=formula_budget,
         keep_last=keep_last,
         lazy=lazy,
+        objective=objective,
     )

@@ -7,20 +7,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.context import Clock
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Float32, Float64, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels.chain_table import fill_rows, operations, rows_of_table
+from remat_algos.kernels.chain_table import BACKWARD, fill_rows, operations, rows_of_table
+from remat_algos.kernels.rules import Rule
 from remat_algos.schedule.emission import baseline
 from remat_algos.solvers import tuning
 from remat_algos.solvers.candidate_rows import check_positive, coarse_first
+from remat_algos.solvers.chain_program import OBJECTIVES, objective_rows, objective_values
 from remat_algos.solvers.chain_stages import NO_CHAIN, ChainStages, StageMemory, chain_of_stages, stages_of
-from remat_algos.solvers.registry import Candidate, Task, evaluated, solver
+from remat_algos.solvers.registry import Candidate, Details, Rows, Task, evaluated, solver
 
 
-@solver(paper="beaumont2019", needs=chain_of_stages, optimal_in="chain", price=0.5)
+def objective_row(graph: ComputationGraph, details: Details) -> Rows:
+    """Return the row of a plan's text report with the objective that the plan minimizes, if it is not compute."""
+    return objective_rows(details, 'the schedules of the class "chain" within the budget')
+
+
+@solver(paper="beaumont2019", needs=chain_of_stages, optimal_in="chain", price=0.5, describe=objective_row)
 def chain_dp(
-    graph: ComputationGraph, task: Task, clock: Clock, *, slots: int | None = None, stages: int = tuning.MAX_STAGES
+    graph: ComputationGraph,
+    task: Task,
+    clock: Clock,
+    *,
+    slots: int | None = None,
+    stages: int = tuning.MAX_STAGES,
+    objective: Any = None,
 ) -> Iterator[Candidate]:
     """Choose optimally, for each stage of a chain, whether to keep all of its values, the last one or none.
 
@@ -43,6 +56,12 @@ def chain_dp(
     stages : int
         Maximum number of stages; in longer chains, neighbouring stages are joined. Time is cubic in the maximum.
 
+    objective : str, function or scipy.LowLevelCallable, optional
+        What a run of a stage costs, instead of its compute: a function of one or more of cost, the compute of the run;
+        kept, the bytes that it leaves for the gradients of the stage; and peak, its bytes without the checkpoints
+        before the stage. Its values are 0 or more, and are rounded to whole numbers. The plan minimizes their sum over
+        the class "chain" within the budget. It is neither improved nor compared with other plans, as with `raw`.
+
     References
     ----------
     beaumont2019, section 4, theorem 1. Unlike in the paper, peaks within stages are those of the simulator.
@@ -54,6 +73,15 @@ def chain_dp(
     chain = whole.joined(stages)
     upper = chain.upper
     highest = max(upper.highest + upper.pinned, baseline(graph).peak_memory)
+    if objective is not None:
+        if task.limit is None:
+            raise ArgumentError("an objective needs a limit in bytes; give a budget")
+        rule = OBJECTIVES.rule(objective)
+        table = ChainTable.of(chain, upper, min(highest, task.limit), slots, clock, objective=rule)
+        best = table.place(task.limit)
+        if best >= 0 and np.isfinite(table.root[best]):
+            yield from filter(None, [table.candidate(best, clock)])
+        return
     yield Candidate(baseline(graph).schedule, {"stages": len(chain), "promise": highest})
     if task.limit is None:
         yield from _frontier(ChainTable.of(chain, upper, highest, slots, clock), clock)
@@ -89,8 +117,14 @@ class ChainCosts(NamedTuple):
     fixed: int
 
     @classmethod
-    def of(cls, chain: ChainStages) -> "ChainCosts":
+    def of(cls, chain: ChainStages, objective: Rule | None = None) -> "ChainCosts":
         *columns, fixed = chain.costs()
+        if objective is not None:
+            memory = chain.upper
+            kept = np.stack([0 * memory.keep, memory.keep, 0 * memory.keep])
+            peaks = np.stack([memory.again.first, memory.again.every, memory.leaf])
+            rows = np.stack([np.array(columns), kept, peaks], axis=2).reshape(-1, 3).clip(0).astype(float)
+            columns, fixed = list(objective_values(objective, rows).reshape(3, -1)), 0
         unit = max(1, int(np.gcd.reduce(np.concatenate(columns))))
         return cls(np.array(columns, np.float64) / unit, unit, fixed)
 
@@ -109,6 +143,7 @@ class ChainTable:
     unit: int
     up: bool
     entries: Float32
+    objective: Rule | None = None
 
     @classmethod
     def of(
@@ -121,6 +156,7 @@ class ChainTable:
         *,
         unit: int | None = None,
         up: bool = True,
+        objective: Rule | None = None,
     ) -> "ChainTable":
         """Compute a table; raise GraphError if it needs too much memory."""
         k = len(chain)
@@ -134,7 +170,7 @@ class ChainTable:
                 slots=width - 1,
                 size=4 * rows * width,
             )
-        costs = ChainCosts.of(chain)
+        costs = ChainCosts.of(chain, objective)
         entries = np.empty(rows * width, np.float32)
         begin = end = k
         clock.stage(rows, "table", part=0.5)
@@ -146,7 +182,7 @@ class ChainTable:
             fill_rows(entries, width, costs.columns, np.array(memory.arrays), unit, up, begin, end)
             clock.progress((k - begin) * (k - begin + 1) // 2)
             end = begin
-        return cls(chain, memory, costs, highest, unit, up, entries)
+        return cls(chain, memory, costs, highest, unit, up, entries, objective)
 
     @property
     def width(self) -> int:
@@ -191,6 +227,10 @@ class ChainTable:
         schedule = self.chain.schedule(zip((codes % 4).tolist(), (codes // 4).tolist(), strict=True))
         promise = int(slots) * self.unit + self.memory.pinned
         details: dict[str, Any] = {"stages": len(self.chain), "promise": promise, "slot": self.unit}
+        if self.objective is not None:
+            runs = codes[codes % 4 != BACKWARD]
+            value = int(self.costs.columns[runs % 4, runs // 4].sum()) * self.costs.unit
+            details |= {"objective": self.objective.name, "objective_value": value}
         return Candidate(schedule, details)
 
 

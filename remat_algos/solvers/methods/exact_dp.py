@@ -1,6 +1,7 @@
 """Exact dynamic program of kusumoto2019, over all lower sets."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
@@ -19,6 +20,7 @@ def exact_dp(
     formula_budget: int | str | None = None,
     keep_last: bool = True,
     lazy: bool | None = None,
+    objective: Any = None,
     cap: int = CAP,
 ) -> Iterator[Candidate]:
     """Choose the best chain from all lower sets, by the formulas of kusumoto2019.
@@ -40,6 +42,12 @@ def exact_dp(
         `formula_overhead` in the plan's details does not.
     lazy : bool, optional
         As in `canonical_schedule`. By default both are tried.
+    objective : str, function or scipy.LowLevelCallable, optional
+        The cost of a block, which replaces its term of formula (1): a function of one or more of cost, the term of
+        formula (1); kept, the bytes that stay cached after the block; and peak, the bytes that formula (2) counts for
+        the block alone. Its values are 0 or more, and are rounded to whole numbers. The chain minimizes their sum among
+        all chains for which formula (2) is within `formula_budget`, which is the budget of the plan by default. The
+        plan is neither improved nor compared with other plans, as with `raw`.
     cap : int
         Maximum number of lower sets to enumerate.
 
@@ -56,5 +64,6 @@ def exact_dp(
         formula_budget=formula_budget,
         keep_last=keep_last,
         lazy=lazy,
+        objective=objective,
         cap=cap,
     )
