@@ -30,8 +30,6 @@ COST_LEVELS, TABLE_BYTES = 4_096, 2**30
 # Maximum number of pairs of sets whose figures are stored. In a family with more pairs, figures are recomputed at each
 # use. Higher: less time, more memory.
 MAX_STORED_STEPS = 2_000_000
-# Values of an objective are below this number, so that sums over the steps of a chain are exact doubles.
-MAX_OBJECTIVE = 2**40
 # FIRST_CAP: maximum cost in the first table, in units. WORK_GROWTH: work of each table relative to the table before it.
 # Higher: fewer tables, more unnecessary work in the last one.
 FIRST_CAP, WORK_GROWTH = 16, 3.0
