@@ -262,15 +262,14 @@ def _among(keys: Int64, others: Int64) -> Bool:
 
 
 OBJECTIVES = RuleKind("objective", ("cost", "kept", "peak"), {"compute": ("cost",)})
-# Sums of smaller values over the steps of a chain are exact doubles.
-MAX_OBJECTIVE = 2**40
 
 
 def objective_values(objective: Rule, rows: NDArray[np.float64]) -> Int64:
     """Return the values of an objective for rows (cost, kept, peak), rounded to whole numbers, int64[k]."""
     with OBJECTIVES.faults(objective):
         values = objective.values(rows)
-    wrong = np.flatnonzero(~((values >= 0) & (values < MAX_OBJECTIVE)))
+    # Sums of such values over the steps of a chain are exact doubles.
+    wrong = np.flatnonzero(~((values >= 0) & (values < 2**40)))
     if wrong.size:
         raise ArgumentError(
             "the objective {name} is {value!w} for {arguments!w}; return 0 or more, and less than 2**40",
