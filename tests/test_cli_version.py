@@ -43,26 +43,34 @@ def test_verbose_lists_every_kernel_as_built_from_these_sources(capsys):
 
 
 def test_what_is_compiled_on_first_use_are_the_kernels_of_cuda(capsys):
-    files = {entry["file"]: entry["functions"] for entry in record(capsys)["first_use"]}
+    files = {entry["file"]: entry["functions"] for entry in record(capsys)["first_use"] if entry["compiler"] == "CuPy"}
     assert files == {"busy.cu": ["keep_busy"], "mixing.cu": ["mix", "checksum"]}
     assert [path.name for path in sorted((KERNELS / "cuda").glob("*.cu"))] == list(files)
     package = Path(installation.__file__).parents[1]
     users = [file for file in package.rglob("*.py") if re.search(r"^\s*(import|from) numba", file.read_text(), re.M)]
-    assert users == []  # else they have to be in the list
+    assert users == [package / "rules.py"]
+    assert record(capsys)["first_use"][-1] == {"file": None, "functions": ["rules of the user"], "compiler": "Numba"}
 
 
 def test_the_cache_is_named_and_counted_and_not_made(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path / "mine"))
-    assert record(capsys)["cache"] == {"folder": str(tmp_path / "mine"), "variable": "REMAT_CACHE_DIR", "plans": 0}
+    assert record(capsys)["cache"] == {
+        "folder": str(tmp_path / "mine"),
+        "variable": "REMAT_CACHE_DIR",
+        "plans": 0,
+        "rules": 0,
+    }
     assert not (tmp_path / "mine").exists()
     (tmp_path / "mine" / "plans").mkdir(parents=True)
     (tmp_path / "mine" / "plans" / "0.json").write_text("{}")
-    assert record(capsys)["cache"]["plans"] == 1
+    (tmp_path / "mine" / "rules" / "0").mkdir(parents=True)
+    (tmp_path / "mine" / "rules" / "0" / "rule.py").write_text("")
+    assert record(capsys)["cache"]["plans"] == record(capsys)["cache"]["rules"] == 1
     row = dict(installation.installation_rows(installation.installation()))["cache"]
-    assert row == f"{tmp_path / 'mine'}, 1 plan; set by REMAT_CACHE_DIR"
+    assert row == f"{tmp_path / 'mine'}, 1 plan, 1 rule; set by REMAT_CACHE_DIR"
     monkeypatch.delenv("REMAT_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert record(capsys)["cache"] == {"folder": str(cache_place()), "variable": None, "plans": 0}
+    assert record(capsys)["cache"] == {"folder": str(cache_place()), "variable": None, "plans": 0, "rules": 0}
 
 
 def test_without_a_home_there_is_no_cache(capsys, monkeypatch):

@@ -15,6 +15,7 @@ from typing import Any
 
 import remat_algos
 from remat_algos.cache_folder import cache_place
+from remat_algos.wording import counted
 
 LIBRARIES = ("numpy", "scipy", "matplotlib", "rich")
 OPTIONAL = ("networkx", "pydot", "onnx", "jax", "torch", "torchvision", "cupy", "numba")
@@ -49,11 +50,11 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     unbuilt = f"; not built: {', '.join(missing)}" if missing else ""
     compiler = f", compiled with Cython {kernels['cython']}" if kernels["cython"] else ""
     sources = f"{kernels['sources']}, {kernels['fault'] or 'from which the kernels were built'}"
-    on_device = "; ".join(f"{entry['file']} ({', '.join(entry['functions'])})" for entry in record["first_use"])
-    plans = f"{cache['plans']} {'plan' if cache['plans'] == 1 else 'plans'}"
+    cuda = [f"{entry['file']} ({', '.join(entry['functions'])})" for entry in record["first_use"] if entry["file"]]
+    cached = ", ".join(counted(cache[kind], kind[:-1]) for kind in ("plans", "rules"))
     remark = f"set by {VARIABLE}" if cache["variable"] else f"{VARIABLE} changes it"
     no_home = f"none, because there is no home folder; set {VARIABLE}"
-    cache_text = f"{cache['folder']}, {plans}; {remark}" if cache["folder"] else no_home
+    cache_text = f"{cache['folder']}, {cached}; {remark}" if cache["folder"] else no_home
     present = [f"{name} {number}" for name, number in record["libraries"].items() if number]
     absent = [name for name, number in record["libraries"].items() if not number]
     needed = [name for name in absent if name in LIBRARIES]
@@ -64,7 +65,7 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("sources", sources),
         ("flags", " ".join(kernels["flags"])),
         ("folder", kernels["folder"]),
-        ("first use", f"compiled by CuPy for backend cupy: {on_device}. Nothing by Numba"),
+        ("first use", f"compiled by CuPy for backend cupy: {'; '.join(cuda)}; by Numba: rules of your own"),
         ("cache", cache_text),
         ("libraries", ", ".join(present)),
         ("missing", f"{', '.join(needed)}; install {'it' if len(needed) == 1 else 'them'}" if needed else ""),
@@ -94,20 +95,22 @@ def _kernels(folder: Path) -> dict[str, Any]:
 
 def _first_use(folder: Path) -> list[dict[str, Any]]:
     """Return the files that are compiled on the user's machine when they are first needed."""
-    return [
+    kernels = [
         {"file": file.name, "functions": CUDA_FUNCTION.findall(file.read_text(encoding="utf-8")), "compiler": "CuPy"}
         for file in sorted((folder / "cuda").glob("*.cu"))
     ]
+    return [*kernels, {"file": None, "functions": ["rules of the user"], "compiler": "Numba"}]
 
 
 def _cache() -> dict[str, Any]:
-    """Return the folder of cached plans, without creating it."""
+    """Return the folder of the cache, without creating it, and the numbers of cached plans and compiled rules."""
     variable = VARIABLE if os.environ.get(VARIABLE) else None
     try:
         folder = cache_place()
     except RuntimeError:  # no home folder
-        return {"folder": None, "variable": None, "plans": 0}
-    return {"folder": str(folder), "variable": variable, "plans": len(list((folder / "plans").glob("*.json")))}
+        return {"folder": None, "variable": None, "plans": 0, "rules": 0}
+    plans, rules = (len(list(folder.glob(files))) for files in ("plans/*.json", "rules/*/rule.py"))
+    return {"folder": str(folder), "variable": variable, "plans": plans, "rules": rules}
 
 
 def _version(library: str) -> str | None:
