@@ -2,6 +2,7 @@
 
 import re
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpydoc.xref
 from pybtex.plugin import register_plugin
@@ -55,7 +56,7 @@ html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 html_js_files = ["accessible.js"]
-html_search_scorer = "search_scorer.js"
+html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
 highlight_language = "text"  # not Python, where a block does not name its language
 
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
