@@ -5,6 +5,7 @@ peaks and compute docs/results/torch_budget.json records.
 """
 
 import json
+import re
 import statistics
 from pathlib import Path
 
@@ -51,3 +52,32 @@ def test_the_page_says_what_is_recorded():
     more, our_more = (f"{100 * (blocks[key] / one_pass - 1):.1f} %" for key in ("compute", "our_compute"))
     assert f"of the GPT reaches {peak} of the peak for {more} more compute; ours takes {our_more} at that peak" in page
     assert f"and reaches {our_peak} for that compute" in page
+
+
+def test_the_page_says_where_measured_bytes_exceed_the_prediction():
+    """The gradient of the loss has 4 bytes; every other excess is named."""
+    page = " ".join((ROOT / "docs" / "torch.md").read_text(encoding="utf-8").split())
+    lines = (ROOT / "docs" / "results" / "torch_models.txt").read_text(encoding="utf-8").splitlines()[2:]
+    rows = [(line.split()[0], re.findall(r"\d+ % +([\d,]+) +([\d,]+) +[\d.]+ %", line)) for line in lines if line]
+    excess = [
+        {
+            name: int(cells[door][1].replace(",", "")) - int(cells[door][0].replace(",", ""))
+            for name, cells in rows
+            if len(cells) > door
+        }
+        for door in (0, 1)
+    ]
+    above = [{name: more for name, more in each.items() if more > 0} for each in excess]
+    assert {name: more for name, more in above[0].items() if more > 4} == {"embedding_bag": 7996}
+    assert max(above[1].values()) == 4
+    counts = f"With torch.compile {len(above[0])} of {len(excess[0])} models measure above the prediction"
+    assert f"{counts}: {len(above[0]) - 1} by the 4 bytes" in page
+    assert "`embedding_bag` by 7,996 bytes" in page
+    assert f"With `rematerialize` {len(above[1])} of {len(excess[1])} do, by 4 bytes" in page
+
+
+def test_the_page_says_what_the_allocator_took_beyond_the_prediction():
+    printed = (ROOT / "docs" / "results" / "torch_gpt.txt").read_text(encoding="utf-8")
+    predicted, took = re.findall(r"^predicted (\d+) bytes, .*allocator=(\d+)", printed, re.MULTILINE)[-1]
+    page = " ".join((ROOT / "docs" / "torch.md").read_text(encoding="utf-8").split())
+    assert f"{int(took):,} bytes, {100 * (int(took) / int(predicted) - 1):.1f} % more than predicted" in page

@@ -1,4 +1,4 @@
-"""FSDP2: apply the plan before or after `fully_shard`; the backward part gathers the parameters once more."""
+"""FSDP2: apply the plan before or after `fully_shard`."""
 
 import torch
 from compare import peak, print_peaks
