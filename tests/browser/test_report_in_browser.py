@@ -1,13 +1,10 @@
 """The page of a report clicked through in Chromium: play, step, scrub, point, compare, keys; light, dark and narrow.
 
-Of the documentation, where it is built, ten pages and more are read by axe, and its search is used.
+Of the documentation, where it is built, ten pages and more are read by axe.
 """
 
 import re
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -297,33 +294,3 @@ def test_axe_finds_nothing_serious_in_the_documentation(browser, axe, name, widt
     assert serious(page, axe) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     context.close()
-
-
-@pytest.fixture(scope="module", params=["disk", "server"])
-def site(request):
-    """The address of the documentation, opened from disk or served."""
-    if request.param == "disk":
-        yield DOCS.as_uri()
-        return
-    handler = partial(SimpleHTTPRequestHandler, directory=str(DOCS))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-@pytest.mark.skipif(not DOCS.exists(), reason="search of the documentation: NOT RUN, it is not built in build/docs")
-@pytest.mark.parametrize(
-    ("words", "target"),
-    [
-        ("treewidth", "separators.html"),
-        ("gradient checkpointing", "torch_training.html"),
-        ("activation checkpointing", "index.html"),
-        ("lower bound gap", "faq.html"),
-    ],
-)
-def test_the_search_of_the_documentation_finds_pages(browser, site, words, target):
-    page = browser.new_page()
-    page.goto(f"{site}/search.html?q={words.replace(' ', '+')}")
-    page.wait_for_selector(f"ul.search li a[href*='{target}']", timeout=10_000)
-    page.close()

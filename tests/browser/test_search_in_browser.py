@@ -3,12 +3,16 @@
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-BUILT = Path(__file__).parents[2] / "build" / "docs"
+from tests.browser.test_report_in_browser import DOCS
+
+pytestmark = pytest.mark.skipif(
+    not DOCS.exists(), reason="search of the documentation: NOT RUN, it is not built in build/docs"
+)
+
 # Queries of a newcomer, and pages of which one is among the first three results.
 WANTED = {
     "gradient checkpointing": ("torch_training.html",),
@@ -48,20 +52,21 @@ class Quiet(SimpleHTTPRequestHandler):
         """Print nothing."""
 
 
-@pytest.fixture(scope="module")
-def address():
-    if not (BUILT / "searchindex.js").is_file():
-        pytest.skip("search: NOT RUN, the pages are not built: python -m sphinx -b html docs build/docs")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=BUILT)) as server:
+@pytest.fixture(scope="module", params=["disk", "server"])
+def address(request):
+    """The address of the documentation, opened from disk or served."""
+    if request.param == "disk":
+        yield DOCS.as_uri()
+        return
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=DOCS)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 
 @pytest.fixture(scope="module")
-def page(browser, address):
+def page(browser):
     opened = browser.new_page()
-    opened.goto(f"{address}/search.html")
     yield opened
     opened.close()
 
