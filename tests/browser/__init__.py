@@ -2,9 +2,11 @@
 
 import os
 import shutil
+from pathlib import Path
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 QUIET = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+DOCS = Path(__file__).parents[2] / "build" / "docs"
 SERIOUS = ("serious", "critical")
 
 

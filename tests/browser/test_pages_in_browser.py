@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.browser.test_report_in_browser import DOCS
+from tests.browser import DOCS
 
 pytestmark = pytest.mark.skipif(
     not DOCS.exists(), reason="pages in a browser: NOT RUN, they are not built in build/docs"

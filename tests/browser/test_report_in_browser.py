@@ -4,14 +4,13 @@ Of the documentation, where it is built, ten pages and more are read by axe.
 """
 
 import re
-from pathlib import Path
 
 import pytest
 
 import remat_algos as ra
 from remat_algos.plot.pictures.report import report
 from remat_algos.zoo.random import layered_dag
-from tests.browser import serious
+from tests.browser import DOCS, serious
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser: NOT RUN, playwright is not installed")
 SCRUBBED = """
@@ -35,7 +34,6 @@ FRAMES = """() => new Promise((done) => {
     remat.start();
     requestAnimationFrame(count);
 })"""  # frames in a second while the plan plays
-DOCS = Path(__file__).parents[2] / "build" / "docs"
 # One page of each kind, and all plans.
 PAGES = (
     *("index", "start", "cli", "benchmarks", "api/solvers", "solvers/general", "theory/offsets"),

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.browser.test_report_in_browser import DOCS
+from tests.browser import DOCS
 
 pytestmark = pytest.mark.skipif(
     not DOCS.exists(), reason="search of the documentation: NOT RUN, it is not built in build/docs"
