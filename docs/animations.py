@@ -94,7 +94,7 @@ def rows(found, name, what):
             what=what,
             name=name,
             does=does,
-            link="the best was " + _page(plan.method) if solver == "auto" else _page(solver),
+            link="found by " + _page(plan.method) if solver == "auto" else _page(solver),
             peak=format_bytes(plan.peak_memory),
             steps=len(plan.schedule),
             more=more(plan),

@@ -38,7 +38,8 @@ states.
   [`plan_checkpoints(model, inputs, "50%").apply(model)`]({docs}torch_training.md) sets PyTorch's own checkpoints block
   by block, so that activations and gradients fit in half of their peak, with the same gradients bit for bit. A budget
   of 60 % in `examples/torch_training/checkpoints_loop.py` brings the measured peak from {loop_before} MB to
-  {loop_after} MB. It works with FSDP2, DDP, Lightning, accelerate, and the trainers of transformers and TRL.
+  {loop_after} MB. `plan_checkpoints` works with FSDP2, DDP, Lightning, accelerate, and the trainers of
+  transformers and TRL.
 - **You compile your model**: [`torch.compile(model, backend="remat", options={{"budget": "50%"}})`]({docs}torch.md)
   decides for each value whether to keep or recompute it. On four transformer blocks the measured peak of tensor
   storages goes from {torch_before} to {torch_after}, for {torch_more} more compute. `examples/torch_gpt.py`
@@ -50,7 +51,7 @@ states.
 - **You come from [JAX]({docs}jax.md) or [ONNX]({docs}onnx.md)**: a function or a model file becomes a graph.
 - **You teach** or study the methods: a chain of {layers} layers of unequal size peaks at {no_remat} bytes. The lowest
   peaks are {chen_sqrt} bytes by equal segments, {exact_dp} by dynamic programming over lower sets (`exact_dp`), and
-  {greedy_remat} by a greedy search, here the minimum of all schedules. `python docs/headline_figures.py` computes
+  {greedy_remat} by a greedy search, which no schedule goes below. `python docs/headline_figures.py` computes
   the numbers of this list.
 """
 
