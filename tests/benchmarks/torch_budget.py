@@ -2,8 +2,8 @@
 
 `python -m tests.benchmarks.torch_budget` writes docs/results/torch_budget.json, its figure, and the graphs in
 tests/golden/torch; with names of models it only prints. torch plans by dynamic programming with our costs as its
-estimator; its forward and backward module become a schedule of our graph, and one simulator measures both. torch plans
-for fusion, where pointwise operators cost nothing; nothing is fused here.
+estimator; its forward and backward module become a schedule of our graph, and one simulator measures both. torch's
+planner assumes fusion, where pointwise operators cost nothing; nothing is fused here.
 """
 
 import contextlib
