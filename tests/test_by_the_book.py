@@ -92,13 +92,85 @@ def csr(lists):
     return indptr, np.array([index for row in lists for index in row], np.int32)
 
 
-def chain(memory, gradient=1):
-    """A chain of nodes with its gradients, which read the input and the output of their node."""
+def chain(memory, gradient=1, saves_output=True):
+    """A chain of nodes with its gradients, which read the input and, with `saves_output`, the output of their node."""
     n = len(memory)
-    saved = [[v - 1, v] if v else [v] for v in range(n)]
+    saved = [[v - 1] * (v > 0) + [v] * saves_output for v in range(n)]
     rule = Backward(**rows("saved", saved), grad_memory=[gradient] * n, grad_compute=[-1] * n, grad_workspace=[0] * n)
     reads = [[v - 1] if v else [] for v in range(n)]
     return differentiate(ComputationGraph.from_arrays(**rows("read", reads), memory=memory, backward=rule))
+
+
+# ---------------------------------------------------------------- chen2016, algorithm 1
+
+
+def gradients_without_dropping(weight, v, label):
+    """Gradients of a chain of layers tanh(weight[i] v) that stores the input of every layer."""
+    inputs = [v]
+    for row in weight:
+        inputs.append(np.tanh(row * inputs[-1]))
+    g, dw = inputs[-1] - label, []
+    for i in reversed(range(len(weight))):
+        dw.insert(0, g * (1 - inputs[i + 1] ** 2) * inputs[i])
+        g = g * (1 - inputs[i + 1] ** 2) * weight[i]
+    return g, dw
+
+
+def test_chen_algorithm_1_runs_a_chain_as_chen_sqrt():
+    """The same schedule, except for the last layer of each segment, which the text runs again without a reader."""
+    for rng in generators(3):
+        n = int(rng.integers(1, 12, endpoint=True))
+        begin = np.array([0, *(i for i in range(1, n) if rng.random() < 0.4), n])
+        weight, v, label = rng.standard_normal((n, 3)), rng.standard_normal(3), rng.standard_normal(3)
+        g, dw, runs, stored = book("chen_algorithm_1").algorithm_1(weight, begin, v, label)
+        wanted = gradients_without_dropping(weight, v, label)
+        np.testing.assert_allclose(g, wanted[0], rtol=1e-12)
+        np.testing.assert_allclose(dw, wanted[1], rtol=1e-12)
+        assert stored == max(j + 1 + size for j, size in enumerate(np.diff(begin)))
+        # Node 0 is the input, node i + 1 is layer i; node n + 1 is the gradient of the loss.
+        graph = chain(np.ones(n + 1, int), saves_output=False)
+        [candidate] = list_candidates(graph, "chen_sqrt", at=[*map(str, begin)], keep_last=False)
+        again = [i for t, i in enumerate(runs) if i < n and (t < n or i + 1 not in begin)]
+        order = candidate.schedule.order.tolist()
+        assert [0, *(i + 1 for i in again)] == [node for node in order if node <= n]
+        assert [node for node in order if node > n] == list(range(n + 1, 2 * n + 2))
+        position = [t for t, i in enumerate(runs) if i >= n or t < n or i + 1 not in begin]
+        assert [i < n for i in runs[position]] == [node <= n for node in order[1:]]
+
+
+# ---------------------------------------------------------------- chen2016, algorithm 2
+
+
+def test_chen_algorithm_2_orders_a_graph_as_mirror_schedule():
+    """The graph has one gradient per node, as in the paper; the package has one per edge."""
+    for rng in generators(4):
+        reads = random_reads(rng)
+        n = len(reads)
+        successors = [[w for w in range(n) if v in reads[w]] for v in range(n)]
+        m = rng.integers(0, rng.integers(0, 3, endpoint=True), n, endpoint=True)
+        operator, indptr, indices, order = book("chen_algorithm_2").algorithm_2(*csr(reads), *csr(successors), m)
+        # The gradient of v has id 2 n - 1 - v.
+        gradients = [[2 * n - 1 - w for w in successors[v]] + [v] + reads[v] for v in reversed(range(n))]
+        graph = ComputationGraph.from_arrays(
+            **rows("read", reads + gradients), forward_of=[-1] * n + list(reversed(range(n)))
+        )
+        schedule = mirror_schedule(graph, np.append(m, np.zeros(n, int)))
+        node = np.where(operator < n, operator, 3 * n - 1 - operator)
+        assert node[order].tolist() == schedule.order.tolist()
+        check_mirrored_graph(graph, m, node, indptr, indices)
+
+
+def check_mirrored_graph(graph, m, node, indptr, indices):
+    """Copy k of v reads copy min(k, m(u)) of its predecessors u; a gradient reads the last copies."""
+    n, copies = m.size, {}
+    for new, v in enumerate(node.tolist()):
+        k = sum(1 for other, _ in copies if other == v)
+        copies[v, k] = new
+        wanted = []
+        for u in graph.producer[graph.reads(v)].tolist():
+            wanted.append(copies[u, 0 if u >= n else m[u] if v >= n else min(k, m[u])])
+        assert indices[indptr[new] : indptr[new + 1]].tolist() == wanted
+    assert len(copies) == 2 * n + m.sum()
 
 
 # ---------------------------------------------------------------- chen2016, algorithm 3
