@@ -360,5 +360,5 @@ def test_parts_are_allocations_of_their_own():
 
 def test_the_diagnosis_ends_with_the_time_limit(monkeypatch):
     monkeypatch.setattr("remat_algos.allocate.tuning.DIAGNOSIS_SECONDS", 0)
-    with pytest.raises(CapacityError, match="the largest: "):
+    with pytest.raises(CapacityError, match="the largest buffers: "):
         pack_arenas(hard_buffers(), [40_000, 26_000], time_limit=0)

@@ -123,7 +123,7 @@ def test_a_workspace_is_a_buffer_of_one_step():
 
 def problem(allocation):
     """What `verify` complains of, in the oracle's word."""
-    words = {"outside the arena": "outside", "does not divide": "askew", "has another offset": "elsewhere"}
+    words = {"outside the arena": "outside", "is not a multiple of": "askew", "their offsets differ": "elsewhere"}
     try:
         allocation.verify()
     except AllocationError as error:

@@ -301,7 +301,7 @@ def test_unknown_rules_are_refused():
     trace = trace_of([("ask", 0)], [1])
     with raises(AllocationError, known="first, last, lowest, highest, random"):
         cupy_pool(trace, ties="oldest")
-    with pytest.raises(AllocationError, match="no rule for ties is given"):
+    with pytest.raises(AllocationError, match="no tie-breaking rule is given"):
         cupy_pool(trace, ties=[])
     assert set(TIES) | set(SEGMENTS) >= set(oracle.CHOICES)
 
@@ -351,7 +351,7 @@ def test_traces_that_cannot_be(event, step, said):
 @pytest.mark.parametrize("addresses", [[1, 1, 1], [0, 1000, 511], [2**40, 600, 2**40 + 1]])
 def test_chunks_that_are_live_together_cannot_overlap(allocator, addresses):
     trace = trace_of([("ask", 0), ("ask", 1), ("ask", 2)], [1, 512, 100])
-    with pytest.raises(AllocationError, match=r"of 512 and 512 bytes overlap while both are live|had no chunk for it"):
+    with pytest.raises(AllocationError, match=r"of 512 and 512 bytes overlap while both are live|had no free chunk"):
         allocator(trace, addresses=addresses)
 
 
@@ -386,7 +386,7 @@ def test_a_limit_or_a_split_size_may_be_any_large_number():
 def test_chance_that_is_never_tried_is_no_rule():
     trace = trace_of([("ask", 0)], [1])
     assert {allocator(trace, seeds=0).peak_reserved for allocator in (cupy_pool, cuda_caching)} == {512, 2 * MIB}
-    with pytest.raises(AllocationError, match=r"seeds is 0, and all given rules for ties are random; give 1 or more$"):
+    with pytest.raises(AllocationError, match=r"seeds is 0, but all tie-breaking rules are random; give 1 or more$"):
         cupy_pool(trace, ties="random", seeds=0)
 
 

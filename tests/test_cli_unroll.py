@@ -185,7 +185,7 @@ def test_a_process_reads_counts_from_a_pipe(folder):
     [
         ("node,count\na,-1\n", ["bad.csv, line 2", "the count of a is -1"]),
         ("node,count\na,0.5\n", ["bad.csv, line 2", "give a whole number"]),
-        ("node,count\nconv,1\n", ["bad.csv, line 2", "no node is called 'conv'"]),
+        ("node,count\nconv,1\n", ["bad.csv, line 2", "unknown node 'conv'"]),
         ("node,count\na,1\na,1\n", ["bad.csv, line 3", "a is listed twice"]),
         ("node,count\ngrad(a),1\n", ["bad.csv, line 2", "grad(a) is a gradient"]),
         ("node,count\na,2147483647\nb,1\n", ["bad.csv", "the mirror counts add up to 2**31 runs or more; lower them"]),

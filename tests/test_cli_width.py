@@ -126,7 +126,7 @@ def test_exact_is_the_treewidth_or_one_sentence(width):
     code, out, err = width("knights.gr", "--exact", "--json")
     assert (code, out) == (2, "")
     assert err.startswith("remat: --exact: the treewidth is ")
-    assert "leave 25 vertices, and the exact program takes up to 16" in err
+    assert "leave 25 vertices, but the exact algorithm handles at most 16" in err
     assert err.endswith("use bounds\n")
     assert err.count("\n") == 1
 

@@ -694,7 +694,7 @@ def test_a_cost_function_that_gives_no_cost_is_refused(amount):
 @pytest.mark.parametrize(
     ("cost", "error", "message"),
     [
-        ("rofline", GraphError, "no cost is called 'rofline'; did you mean roofline?"),
+        ("rofline", GraphError, "unknown cost 'rofline'; did you mean roofline?"),
         (3, TypeError, 'cost has type int; give "roofline", "occupancy", "flops" or a function of FLOPs and bytes'),
     ],
 )

@@ -131,7 +131,7 @@ def test_kernels_of_each_file_are_launched_before_anything_else(file, cupy, monk
 
 def test_kernels_without_effect_are_told(cupy, monkeypatch):
     monkeypatch.setattr(cupy, "RawModule", lambda code: SimpleNamespace(get_function=lambda name: lambda *_: None))
-    with pytest.raises(BackendError, match=r"^the CUDA device runs kernels without effect; reinstall "):
+    with pytest.raises(BackendError, match=r"^kernels run on the CUDA device, but have no effect; reinstall "):
         backend("cupy")
 
 

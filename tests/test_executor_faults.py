@@ -86,7 +86,7 @@ def test_memory_that_runs_out_halfway_is_told_with_step_node_and_bytes():
         execute(GRAPH, ORDER, spy, limit=4095)
     assert str(error.value) == (
         "step 6 runs 3, which requests 700 bytes, 1,024 in chunks of 512, where 1,023 are free: the limit is reached; "
-        "this schedule needs 4,096 at its peak, so allow more, or take one with a lower peak"
+        "this schedule needs 4,096 at its peak, so allow more, or use a schedule with a lower peak"
     )
     assert (error.value.step, error.value.node, error.value.requested, error.value.free) == (6, 3, 700, 1023)
     assert isinstance(error.value, BackendError)

@@ -268,7 +268,9 @@ def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):
 
 def test_a_run_that_would_not_fit_does_not_begin(chain, plan, monkeypatch):
     monkeypatch.setattr(validate_module, "free_memory", lambda backend: 7000)
-    with pytest.raises(BackendError, match=r"the run needs 7 KiB, residents included, and 6.84 KiB are free .*smaller"):
+    with pytest.raises(
+        BackendError, match=r"the run needs 7 KiB, including residents, but only 6.84 KiB are free .*smaller"
+    ):
         validate(chain, plan)
     monkeypatch.setattr(validate_module, "free_memory", lambda backend: None)
     assert validate(chain, plan, repeats=0).holds

@@ -100,7 +100,7 @@ def test_what_is_no_graph_is_told_with_the_remedy(name):
         (lambda: ra.ComputationGraph.from_tables([]), "tables is a list; give a Tables"),
         (
             lambda: ra.solve(TRAINING, solver=["echo"]),
-            "solver is ['echo']; give the name of one, such as 'echo', or leave it out",
+            "solver is ['echo']; give the name of a solver, such as 'echo', or leave it out",
         ),
         (lambda: ra.compare(TRAINING, solvers="echo"), "solvers is 'echo'; give a list, such as ['echo']"),
         (lambda: ra.frontier(TRAINING, solvers=[None]), "solvers[0] is None; give a string"),
@@ -234,7 +234,7 @@ def test_a_schedule_may_be_of_names(order_of, form):
 
 
 def test_an_unknown_name_is_told_with_its_step():
-    with pytest.raises(ra.ScheduleError, match="step 1: no node is called 'x'") as error:
+    with pytest.raises(ra.ScheduleError, match="step 1: unknown node 'x'") as error:
         ra.simulate(FORWARD, ["a", "x"])
     assert error.value.step == 1
 

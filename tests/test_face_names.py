@@ -96,8 +96,8 @@ def test_decisions_are_taken_by_name(named):
     ("entries", "message"),
     [
         ({"conv": 4, "relu": 4, "fc": 4}, "memory has no entry for loss"),
-        ({"conv": 4, "relu": 4, "fc": 4, "los": 4}, "memory has an entry for 'los', which is no node"),
-        ({7: 4, 8: 4, 9: 4, 10: 4}, "which is no node"),
+        ({"conv": 4, "relu": 4, "fc": 4, "los": 4}, "memory has an entry for 'los', which is not a node"),
+        ({7: 4, 8: 4, 9: 4, 10: 4}, "which is not a node"),
     ],
 )
 def test_names_that_do_not_fit_are_refused(named, entries, message):

@@ -68,7 +68,7 @@ def test_a_model_is_named_wherever_a_path_is_taken(name):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("model:vgg5O", r"no model is called 'vgg5O'; did you mean"),
+        ("model:vgg5O", r"unknown model 'vgg5O'; did you mean"),
         ("model:vgg11?bacth=2", r"vgg11 has no option 'bacth'; did you mean batch"),
         ("vgg11", r"^vgg11: there is no such file; did you mean model:vgg11\?$"),
         ("VGG-11?batch=2", r"^VGG-11\?batch=2: there is no such file; did you mean model:vgg11\?batch=2\?$"),

@@ -137,7 +137,10 @@ FIXED = "id,lower,upper,size,offset,arena\n"
         (FIXED + "x,0,1,8,-8,\n", "b.csv, line 2: offset of buffer 'x' is '-8'; write a whole number, 0 or more"),
         (FIXED + "x,0,1,8,0.5,\n", "b.csv, line 2: offset of buffer 'x' is '0.5'; write a whole number, 0 or more"),
         (FIXED + "x,0,1,8,,SRAM\n", "b.csv, line 2: arena of buffer 'x' is 'SRAM'; write a whole number, 0 or more"),
-        (FIXED + f"x,0,1,8,{2**53 - 1},\n", "b.csv: buffer x, 0 to 1, has an offset at which it ends beyond 2**53"),
+        (
+            FIXED + f"x,0,1,8,{2**53 - 1},\n",
+            "b.csv: buffer x (steps 0 to 1) has an offset at which it ends beyond 2**53",
+        ),
         (FIXED + "x,0,2,8,0,\ny,1,2,8,4,0\n", "b.csv: buffers x and y overlap: both are needed at step 1, and their"),
         ("id,lower,upper,size,alignment\nx,0,1,8,64\n", "b.csv, line 2: alignment of buffer 'x' is '64'"),
         ("id,lower,upper,size,gaps\nx,0,9,8,3-5\n", "b.csv, line 2: gaps of buffer 'x' is '3-5'"),

@@ -747,8 +747,8 @@ BAD_JSON = {
     "view of nothing": (json_of(views={"v": "z"}), {"view": "v", "base": "z"}),
     "view called like a node": (json_of(views={"b": "a"}), {"name": "b"}),
     "views go round": (json_of(views={"v": "w", "w": "v"}), {"cycle": ["v", "w", "v"]}),
-    "half a derivation": (json_of(derivation={"source_hash": ""}), '"derivation" is not as it was written'),
-    "numbers": (json_of(derivation={"source_hash": 1, "options": "x"}), '"derivation" is not as it was written'),
+    "half a derivation": (json_of(derivation={"source_hash": ""}), '"derivation" is damaged'),
+    "numbers": (json_of(derivation={"source_hash": 1, "options": "x"}), '"derivation" is damaged'),
     # fields of a node
     **{
         f"{key} {entry!r} of a node": (node(**{key: entry}), {"key": key, "what": "node 'b'"})

@@ -222,7 +222,10 @@ A = {"name": "a", "memory": 1, "compute": 1}
         ({"nodes": [{**A, "grad_needs_inputs": 0}]}, 'key `grad_needs_inputs` belongs to `"saved"`'),
         ({"nodes": [{**A, "views": {}}]}, "key `views` belongs to the graph"),
         ({"nodes": [{"id": "a", "memory": 1}]}, "key `id` is not known; did you mean `name`"),
-        ({"nodes": [{**A, "values": [{}]}]}, 'node \'a\' has both "memory" and "values"; move it into the values'),
+        (
+            {"nodes": [{**A, "values": [{}]}]},
+            'node \'a\' has both "memory" and "values"; move "memory" into the values',
+        ),
         ({"nodes": [{"name": "a", "values": [{"memory": 1, "compute": 2}]}]}, "key `compute` belongs to the node"),
         ({"nodes": [{"name": "a", "values": [{"memory": 1, "time_ms": 2}]}]}, "key `time_ms` belongs to the node"),
         ({"nodes": [{"name": "a", "values": [{"memory": 1, "inputs": []}]}]}, "key `inputs` belongs to the node"),
@@ -234,7 +237,7 @@ A = {"name": "a", "memory": 1, "compute": 1}
         ({"nodes": [A], "residents": [{"name": "w", "cost": 3}]}, "key `cost` belongs to a node"),
         ({"nodes": [{"name": "a", "memory": 1, "latency": 3}]}, "key `latency` is not known; did you mean `compute`"),
         ({"nodes": [{"name": "a", "memroy_mb": 1}]}, "key `memroy_mb` is not known; did you mean `memory`"),
-        ({"nodes": [{**A, "reads": [], "inputs": ["a"]}]}, '"inputs" and another key mean "reads"; keep one'),
+        ({"nodes": [{**A, "reads": [], "inputs": ["a"]}]}, '"inputs" and another key both mean "reads"; keep one'),
     ],
 )
 def test_a_known_key_of_json_in_the_wrong_place_is_refused_with_the_right_one(record, told, tmp_path):

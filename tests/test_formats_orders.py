@@ -194,7 +194,7 @@ def test_one_name_with_a_blank_is_one_step(read):
 
 
 def test_a_string_of_a_json_list_is_one_name(read):
-    with pytest.raises(ScheduleError, match="no node is called 'A B C'"):
+    with pytest.raises(ScheduleError, match="unknown node 'A B C'"):
         read('["A B C"]')
 
 
@@ -283,11 +283,11 @@ def acts(text):
 
 FAULTS = {
     # lists
-    "an unknown name": ("A\nB\nX\n", "step 2: no node is called 'X'"),
-    "a name with one near": ("A B AB", "step 2: no node is called 'AB'; did you mean "),
+    "an unknown name": ("A\nB\nX\n", "step 2: unknown node 'X'"),
+    "a name with one near": ("A B AB", "step 2: unknown node 'AB'; did you mean "),
     "an id that is too large": ("0 1 3", "step 2 runs node 3; nodes are 0 to 2"),
     "an id of very many digits": ("9" * 5000, f"step 0 runs node {'9' * 20}…{'9' * 19}; nodes are 0 to 2"),
-    "an id below zero": ("0 1 -1", "step 2: no node is called '-1'"),
+    "an id below zero": ("0 1 -1", "step 2: unknown node '-1'"),
     "JSON with an id that is too large": ("[0, 1, 3]", "step 2 runs node 3; nodes are 0 to 2"),
     "JSON with an id below zero": ("[0, -1]", "neither the name nor the id of a node"),
     "JSON with a decimal": ("[0, 1.0]", "neither the name nor the id of a node"),
@@ -308,13 +308,13 @@ FAULTS = {
     "blanks": (" \n\n\t\n", "the file is empty"),
     "comments": ("# nothing\n#more\n", "the file is empty"),
     "garbage": (bytes(range(128, 256)), "byte 0 is not UTF-8 text"),
-    "garbage that is text": (b"\x00\x01\x02\x7f", "no node is called"),
+    "garbage that is text": (b"\x00\x01\x02\x7f", "unknown node"),
     "an archive that is cut": (to_npz(ABC)[:200], "not an npz file that can be read"),
     "an archive of nothing": (b"PK\x05\x06" + bytes(18), "the npz file has no matrix R"),
     "an npy file": (b"\x93NUMPY" + bytes(80), "byte 0 is not UTF-8 text"),
     # actions
-    "an action on an unknown node": (acts("c A, c X"), "step 1: no node is called 'X'"),
-    "a free of an unknown value": (acts("c A, f X, c B, c C"), "before step 1 X is freed: no node is called 'X'"),
+    "an action on an unknown node": (acts("c A, c X"), "step 1: unknown node 'X'"),
+    "a free of an unknown value": (acts("c A, f X, c B, c C"), "before step 1 X is freed: unknown node 'X'"),
     "a free of what was never made": (acts("c A, f B, c B, c C"), "B is freed before step 1, but it is not in memory"),
     "a second free": (acts("c A, c B, f A, f A, c A, c C"), "A is freed before step 2, but it is not in memory"),
     "a free too early": (acts("c A, c B, f A, c C"), "A is freed before step 2, but step 2, C, reads it"),
@@ -347,7 +347,7 @@ FAULTS = {
     "S that has what is not there": ({"R": R, "S": np.array([[0, 0, 1], [1, 1, 0]])}, "stage 0 has C in S, but the"),
     "S that keeps what is gone": (
         {"R": np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1]]), "S": np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]])},
-        "stage 2 has B in S, but the stage before does not",
+        "stage 2 has B in S, but the stage before neither",
     ),
     "R that reads what is gone": ({"R": R, "S": np.array([[0, 0, 0], [1, 0, 0]])}, "stage 1 computes C without B,"),
 }
@@ -369,7 +369,7 @@ def test_a_fault_is_one_sentence(read, content, fault):
 @pytest.mark.parametrize("options", ['{"twice": true}', '{"factor": "two"}', '{"factor": -1}', '{"loss": ["nowhere"]}'])
 def test_options_of_differentiate_that_do_not_fit(read, options):
     plan = f'{{"format": "remat-plan", "schedule": ["A"], "differentiate": {options}}}'
-    with pytest.raises(PlanError, match=r'^order\.txt: "differentiate" has options that do not fit'):
+    with pytest.raises(PlanError, match=r'^order\.txt: "differentiate" has options that do not match the graph'):
         read(plan)
 
 
@@ -385,7 +385,7 @@ def test_a_folder(tmp_path):
 
 def test_a_graph_of_tables_is_no_order(tmp_path):
     write_graph(ABC, tmp_path / "mine.nodes.csv")
-    with pytest.raises(ScheduleError, match=r"^mine\.nodes\.csv: step 0: no node is called"):
+    with pytest.raises(ScheduleError, match=r"^mine\.nodes\.csv: step 0: unknown node"):
         read_order(tmp_path / "mine.nodes.csv", ABC)
 
 
@@ -537,11 +537,11 @@ MARKED = {"mark": [1, 0, 0, 0]}
         ("node,count\na,²\n", {}, "m, line 2: the count of a is ²; give a whole number"),
         ("node,count\na,2147483648\n", {}, "m, line 2: the count of a is 2147483648; give at most 2147483647"),
         (f"node,count\na,{'9' * 5000}\n", {}, f"m, line 2: the count of a is {'9' * 20}…{'9' * 19}; give at most"),
-        ("node,count\nconv,1\n", {}, "m, line 2: no node is called 'conv'"),
+        ("node,count\nconv,1\n", {}, "m, line 2: unknown node 'conv'"),
         ("node,count\n8,1\n", {}, "m, line 2: there is no node 8; nodes are 0 to 7"),
         (f"node,count\n{'9' * 5000},1\n", {}, f"m, line 2: there is no node {'9' * 20}…{'9' * 19}; nodes are"),
-        ("node,count\n-1,1\n", {}, "m, line 2: no node is called '-1'"),
-        ("node,count\n,1\n", {}, "m, line 2: no node is called ''"),
+        ("node,count\n-1,1\n", {}, "m, line 2: unknown node '-1'"),
+        ("node,count\n,1\n", {}, "m, line 2: unknown node ''"),
         ("node,count\na,1\nb,1\n\na,0\n", {}, "m, line 5: a is listed twice; keep one of its counts"),
         ("node,count\na,1\n0,1\n", {}, "m, line 3: a is listed twice; keep one of its counts"),
         ("node,count\ngrad(b),1\n", {}, "m, line 2: grad(b) is a gradient, which runs once; leave it out"),
@@ -561,7 +561,7 @@ MARKED = {"mark": [1, 0, 0, 0]}
         ('{"a": null}', {}, "m: the count of a is null; give a whole number"),
         ('{"a": {"b": 1}}', {}, 'm: the count of a is {"b": 1}; give a whole number'),
         ('{"a": 1, "a": 1}', {}, "m: key 'a' is given twice; keep one"),
-        ('{"conv": 1}', {}, "m: no node is called 'conv'"),
+        ('{"conv": 1}', {}, "m: unknown node 'conv'"),
         ('{"b": 1}', ONCE, "m: b must run only once"),
         ('{"a": 1}', MARKED, "m: a is marked to be kept"),
         ("[1, 2]", {}, "m: not a JSON object; give a table with the columns node and count, or a JSON object"),
@@ -582,7 +582,7 @@ def test_counts_of_nought_are_no_wish_against_once_or_a_mark(counts):
 
 def test_a_plan_is_told_from_counts(counts):
     plan = solve(training_chain(), solver="chen_sqrt")
-    with pytest.raises(GraphError, match="m: a plan, not mirror counts"):
+    with pytest.raises(GraphError, match="m: the file is a plan, not a table of mirror counts"):
         counts(plan.text())
 
 

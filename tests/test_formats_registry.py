@@ -181,8 +181,12 @@ def test_only_formats_are_registered():
 @pytest.mark.parametrize(
     ("found", "edges_only", "wanted"),
     [
-        (None, False, "a NoneType; it must return Tables or a ComputationGraph"),
-        (ra.ComputationGraph.from_edges([("a", "b")]), True, "a ComputationGraph; it must return Tables"),
+        (None, False, "an object of type NoneType; it must return Tables or a ComputationGraph"),
+        (
+            ra.ComputationGraph.from_edges([("a", "b")]),
+            True,
+            "an object of type ComputationGraph; it must return Tables",
+        ),
     ],
 )
 def test_a_format_that_reads_no_graph_is_named(formats, tmp_path, found, edges_only, wanted):
@@ -203,7 +207,8 @@ def test_messages_name_registered_formats(formats, tmp_path):
     register(GraphFormat("toy", parse, lambda graph: b"", (".toy",), sniff=lambda data, _: False, binary=True))
     (tmp_path / "graph.txt").write_bytes(b"a\0b")
     with pytest.raises(
-        ra.GraphError, match=r"^graph.txt: neither text nor toy nor npz nor ONNX; give tables, or one of toy, cg"
+        ra.GraphError,
+        match=r"^graph.txt: the file is neither text nor toy nor npz nor ONNX; give tables, or one of toy, cg",
     ):
         ra.read_graph(tmp_path / "graph.txt")
     with pytest.raises(ra.GraphError, match=re.escape("graph.new: unknown ending; use .toy, .dot, ")):

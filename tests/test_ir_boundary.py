@@ -85,7 +85,7 @@ def test_what_has_no_boundary_is_refused():
     graph = two_outputs()
     with pytest.raises(GraphError, match="no backward part"):
         add_boundary(replace(graph, forward_of=None))
-    with pytest.raises(GraphError, match="give the readers"):
+    with pytest.raises(GraphError, match="give readers"):
         add_boundary(replace(graph, resident=None))
     with raises(GraphError, name="a"):
         add_boundary(graph, ["a"])

@@ -382,7 +382,7 @@ def test_names_that_are_changed_afterwards_are_checked(labels):
             "no output has a gradient, so there is nothing to differentiate; name a loss",
         ),
         (graph_of([[], [0]], backward=saving([], [], grad_memory=[1, -1])), {"loss": "1"}, {"name": "1"}),
-        (graph_of([[], [0]]), {"loss": []}, "no loss is named, so there is nothing to differentiate"),
+        (graph_of([[], [0]]), {"loss": []}, "no loss is named, so there is nothing to differentiate; name a loss"),
         (graph_of([[], [0]]), {"loss": "z"}, {"name": "z"}),
         (graph_of([[], [0]], labels=names("a", "loss")), {"loss": "los"}, {"name": "los"}),
         (graph_of([[], [0]], labels=names("a", "grad(a)")), {}, {"name": "grad(a)", "reader": "grad(a)", "value": "a"}),

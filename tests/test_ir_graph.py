@@ -461,7 +461,11 @@ def test_edges_come_in_any_container(kind):
         ([(0, 1)], {"n_nodes": -1}, {"n": -1}),
         ([(0, 2**40)], {"memory": [1]}, {"n": 1099511627777}),
         ([(0, 1)], {"memory": [8]}, {"what": "memory", "per": "node", "actual": 1}),
-        ([(1, 0)], {"forward_of": [-1, -1]}, "forward_of cannot be given with names, or ids that are not topological"),
+        (
+            [(1, 0)],
+            {"forward_of": [-1, -1]},
+            "forward_of cannot be given for nodes with names, or with ids that are not topological",
+        ),
         ([(0, 1)], {"memory": [1, 2, 3], "compute": [1, 2]}, {"what": "compute", "actual": 2, "expected": 3}),
         ([(0, 1)], {"memory": -1}, {"what": "memory", "at": 0, "array": -1}),
         ([(0, 1, 2)], {}, "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...]"),
@@ -473,7 +477,7 @@ def test_edges_come_in_any_container(kind):
         ([("a", "b")], {"n_nodes": 5}, "n_nodes"),
         (5, {}, "edges are not pairs (u, v) of node ids or names"),
         ([(0.5, 1.5)], {}, "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...]"),
-        ([("a", "b")], {"forward_of": [-1, -1]}, "forward_of cannot be given with names"),
+        ([("a", "b")], {"forward_of": [-1, -1]}, "forward_of cannot be given for nodes with names"),
     ],
 )
 def test_from_edges_refuses(edges, options, fault):

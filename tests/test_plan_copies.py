@@ -129,7 +129,7 @@ RECORD = planned().record(frees=True)
         ({"loads": [[18, "grad(v0)"], *RECORD["loads"]]}, "step 18 loads output grad(v0)"),
         ({"loads": []}, "claims"),
         ({"lingering": []}, "claims"),
-        ({"lingering": [["v3", 3, 40]]}, "v3 lingers until step 40"),
+        ({"lingering": [["v3", 3, 40]]}, "`lingering` keeps v3 until step 40"),
     ],
 )
 def test_a_false_claim_about_copies_is_refused(change, words):
@@ -215,7 +215,7 @@ def test_random_actions_keep_their_bytes(tmp_path):
         ),
         (("store v1\n", "store v1\nstore v1\n"), "v1 is stored before step 2 a second time; store it once"),
         (("compute v2\n", "compute v2\nstore v1\n"), "v1 is stored before step 3 a second time; store it once"),
-        (("load v1\n", "load w\n"), "the copy at step 15: no node is called 'w'"),
+        (("load v1\n", "load w\n"), "the copy at step 15: unknown node 'w'"),
         (("compute v2\n", "free v2\ncompute v2\n"), "v2 is freed before step 2, but it is not in memory"),
     ],
 )

@@ -125,7 +125,7 @@ def test_the_command_reads_a_link(words, link, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("--link", "fast"), "--link: no link is called 'fast'"),
+        (("--link", "fast"), "--link: unknown link 'fast'"),
         (("--link=-5GB/s",), "--link: '-5GB/s'"),
         (("--link", "card.json"), "--link: no such file"),
         (("--link", "pcie5", "--host", "0"), "--host: "),
@@ -451,4 +451,4 @@ def test_the_command_takes_what_may_leave(said):
     code, found = record(said, "solve", MODEL, *words)
     assert (code, found["host_peak"], found["constraints"]["min_copy"]) == (0, 0, 10**12)
     code, _, err = said("solve", MODEL, "--budget", "60%", "--link", "pcie4", "--modules", "nothing")
-    assert (code, "--modules: no node is called 'nothing'" in err) == (2, True)
+    assert (code, "--modules: unknown node 'nothing'" in err) == (2, True)

@@ -220,7 +220,7 @@ def test_a_solver_that_cannot_serve_the_graph_proved_nothing():
     graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(80)]))
     made = ra.solve(graph, "50%", solver="chen_sqrt", effort="fast").record()
     made |= {"bound": made["compute"], "gap": 0.0, "bound_source": "live_set_search", "details": {}}
-    with pytest.raises(ra.errors.ClaimError, match="live_set_search, which cannot serve this graph"):
+    with pytest.raises(ra.errors.ClaimError, match="live_set_search, which does not support this graph"):
         verify(graph, made)
 
 

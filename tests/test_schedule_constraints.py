@@ -159,14 +159,14 @@ WRONG = [
     ({"max_runs": 1.5}, TypeError, "max_runs is 1.5; give a whole number, 1 or more"),
     ({"max_runs": True}, TypeError, "max_runs is True; give"),
     ({"max_runs": {"A": -1}}, ValueError, "max_runs of A is -1; give"),
-    ({"max_runs": {"E": 1}}, GraphError, "max_runs: no node is called 'E'"),
+    ({"max_runs": {"E": 1}}, GraphError, "max_runs: unknown node 'E'"),
     ({"fixed_order": 1}, TypeError, "fixed_order is 1; give True or False"),
     ({"regions": ["A"]}, TypeError, "regions has type list; give a mapping"),
     ({"regions": {"r": "4GiB"}}, TypeError, "region r is '4GiB'; give"),
     ({"regions": {"r": (["A"], -1)}}, ValueError, "region r has the limit -1; give bytes"),
     ({"regions": {"r": (["A"], None)}}, TypeError, "region r has the limit None; give bytes"),
     ({"regions": {"r": (["A"], "50%")}}, ValueError, "region r: '50%' is not a size"),
-    ({"regions": {"r": (["E"], 1)}}, GraphError, "region r: no node is called 'E'"),
+    ({"regions": {"r": (["E"], 1)}}, GraphError, "region r: unknown node 'E'"),
     ({"regions": {"r": ([], 1)}}, ValueError, "region r has no nodes; name some"),
     ({"regions": {"r": ("E*", 1)}}, ValueError, "region r: no node matches 'E*'; nodes are called A, B, C and 1 more"),
     ({"regions": {"r": (3, 1)}}, TypeError, "nodes of region r is 3; give a list"),
@@ -191,7 +191,10 @@ def test_what_is_no_constraint_is_refused_in_one_sentence(rules, kind, text):
 @pytest.mark.parametrize(
     ("constraints", "text"),
     [
-        ({"maxruns": 2}, "constraints has maxruns; it may have max_runs, fixed_order, regions, offload, stay"),
+        (
+            {"maxruns": 2},
+            "constraints has the unknown entries maxruns; use only max_runs, fixed_order, regions, offload, stay",
+        ),
         (2, "constraints has type int; give Constraints or a mapping"),
         (Constraints(ComputationGraph.from_edges([(0, 1)]), max_runs=1), "the constraints are for another graph"),
     ],

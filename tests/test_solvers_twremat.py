@@ -381,5 +381,5 @@ def test_one_pass_comes_before_any_tree(solver):
 def test_wishes_that_no_schedule_honours_are_named():
     graph = differentiate(chain(4))
     marked = replace(graph, mark=np.where(graph.forward, 2, 0), derivation=None)
-    with pytest.raises(ScheduleError, match="twremat cannot serve this graph"):
+    with pytest.raises(ScheduleError, match="twremat does not support this graph"):
         solve(marked, solver="twremat", raw=True)

@@ -139,7 +139,7 @@ def test_budgets_may_limit_more_than_memory():
         ({"graph": CHAIN, "gradients": {"decode": 1}}, "'decode'"),
         ({"graph": CHAIN, "gradients": {LONG: 1}}, "no option"),
         ({"graph": LONG}, "too long"),
-        ({"graph": CHAIN, "nodes": LONG}, "nodes are for an edge list"),
+        ({"graph": CHAIN, "nodes": LONG}, "option nodes applies to an edge list"),
         ({"graph": CHAIN, "solver": LONG}, "unknown solver"),
         ({"graph": CHAIN, "budget": LONG}, "'x{"),
         ({"graph": CHAIN, "effort": LONG}, "effort is"),
@@ -164,7 +164,7 @@ def test_a_solver_that_workers_cannot_import_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(of_a_script, "__module__", "__main__")
     solver(portfolio=False)(of_a_script)
-    with pytest.raises(SweepError, match="solver 'of_a_script' is defined in this script; put it into a module"):
+    with pytest.raises(SweepError, match="solver 'of_a_script' is defined in this script; move it to a module"):
         ra.sweep([{"graph": CHAIN, "solver": "of_a_script"}], tmp_path / "results")
 
 
@@ -909,7 +909,7 @@ def test_a_file_in_the_place_of_a_folder_of_results_is_counted(swept, folder):
     found = ra.read_sweep(folder)
     assert (len(found), found.damaged) == (12 - lost, 1)
     with pytest.raises(
-        SweepError, match=f"results/{part.name} is a file, and the sweep needs a folder of that name; remove it"
+        SweepError, match=f"results/{part.name} is a file, but the sweep needs a folder of that name; remove it"
     ):
         ra.sweep(ROWS, folder, processes=1)
     part.unlink()
@@ -924,7 +924,7 @@ def test_a_file_in_the_place_of_a_folder_of_a_sweep_is_told(name, swept, folder)
     (folder / name).write_text("lost")
     assert len(ra.read_sweep(folder)) < 12
     with pytest.raises(
-        SweepError, match=rf"{name}(/.+)? is a file, and the sweep needs a folder of that name; remove it"
+        SweepError, match=rf"{name}(/.+)? is a file, but the sweep needs a folder of that name; remove it"
     ):
         ra.sweep(ROWS, folder, processes=1)
 
@@ -935,7 +935,7 @@ def test_a_plan_that_is_damaged_is_told_with_its_file(plan, swept, folder):
     i = next(i for i, row in enumerate(found) if row["outcome"] == "planned")
     file = SweepFolder(folder).result_file(found[i]["job"])
     file.write_bytes(file.read_bytes().splitlines(keepends=True)[0] + plan)
-    with pytest.raises(PlanError, match=rf"{file.name} is damaged and has no plan; remove it"):
+    with pytest.raises(PlanError, match=rf"{file.name} is damaged and contains no plan; remove it"):
         found.plan(i)
 
 
@@ -945,7 +945,7 @@ def test_a_damaged_graph_is_written_anew_from_its_source(tmp_path):
     first = ra.sweep(rows, tmp_path / "results", processes=1)
     graph = next((tmp_path / "results" / "graphs").iterdir())
     graph.write_bytes(graph.read_bytes()[:99])
-    with pytest.raises(SweepError, match=rf"{graph.name} is missing or damaged; run the sweep again, which writes it"):
+    with pytest.raises(SweepError, match=rf"{graph.name} is missing or damaged; run the sweep again to write it"):
         ra.read_sweep(tmp_path / "results").plan(0)
     shutil.rmtree(tmp_path / "results" / "results")
     assert lasting(ra.sweep(rows, tmp_path / "results", processes=1)) == lasting(first)
@@ -1047,7 +1047,10 @@ def test_the_command_says_how_many_failed_and_why(jobs, remat, tmp_path):
         ([".", "--part", "1/1"], "--part needs jobs, but . is a folder of results"),
         ([".", "--retry-failed"], "--retry-failed needs jobs"),
         (["."], ". is not the folder of a sweep"),
-        (["jobs.jsonl", "-o", "r", "--dask", "tcp://x", "--processes", "2"], "--dask has its own processes; give one"),
+        (
+            ["jobs.jsonl", "-o", "r", "--dask", "tcp://x", "--processes", "2"],
+            "--dask uses processes of its own; leave out one",
+        ),
     ],
     ids=" ".join,
 )

@@ -145,7 +145,12 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             (self.arena < -1, "has a negative arena; arenas are numbered from 0, -1 for any"),
         ):
             refuse(
-                self, wrong, "buffer {name}, {begin} to {end}, {fault!w}", begin=self.begin, end=self.end, fault=fault
+                self,
+                wrong,
+                "buffer {name} (steps {begin} to {end}) {fault!w}",
+                begin=self.begin,
+                end=self.end,
+                fault=fault,
             )
         self._check_over()
         self._check_fixed()
@@ -228,14 +233,14 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         refuse(
             self,
             (self.offset >= 0) & (self.offset % alignment != 0),
-            "buffer {name} has the fixed offset {offset}, which the alignment of {alignment} does not divide; move it, "
-            "or give a smaller alignment",
+            "buffer {name} has the fixed offset {offset}, which is not a multiple of the alignment {alignment}; move "
+            "it, or give a smaller alignment",
             offset=self.offset,
             alignment=alignment,
         )
         if np.ceil(self.size / alignment).sum() * alignment >= LARGEST_SUM:
             raise AllocationError(
-                "rounded up to {alignment} the sizes add up to 2**53 or more; give a smaller alignment",
+                "the sizes, rounded up to multiples of {alignment}, add up to 2**53 or more; give a smaller alignment",
                 alignment=alignment,
             )
         return replace(self, size=-(-self.size // alignment) * alignment)
@@ -298,7 +303,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         """Raise AllocationError unless each overwritten buffer is last live at the first step of its successor."""
         if self.over.max(initial=-1) >= len(self):
             raise AllocationError(
-                "over names buffer {under}; buffers are 0 to {last}", under=self.over.max(), last=len(self) - 1
+                "`over` names buffer {under}; buffers are 0 to {last}", under=self.over.max(), last=len(self) - 1
             )
         overwriting = self.over >= 0
         if not overwriting.any():
@@ -445,7 +450,7 @@ class Allocation:
         refuse(
             buffers,
             buffers.offset >= 0,
-            "{method} puts blocks side by side and cannot keep the fixed offset of buffer {name}; use pack "
+            "method {method} places blocks side by side and cannot keep the fixed offset of buffer {name}; use pack "
             "(--method offsets), or leave the offsets free",
             method=method,
         )
@@ -453,7 +458,7 @@ class Allocation:
         storage = _blocks(storage, len(buffers))
         if storage.max(initial=-1) >= len(buffers):
             raise AllocationError(
-                "storage names block {storage}; with {n_buffers} buffers, number from 0",
+                "`storage` names block {storage}; number the blocks of {n_buffers:buffer} from 0",
                 storage=storage.max(),
                 n_buffers=len(buffers),
             )
@@ -490,7 +495,7 @@ class Allocation:
         refuse(
             buffers,
             (self.offset < 0) | (last > self.size),
-            "buffer {name} lies at {offset}:{last}, outside the arena of {size} bytes",
+            "buffer {name} occupies bytes {offset}:{last}, outside the arena of {size:byte}",
             offset=self.offset,
             last=last,
             size=self.size,
@@ -498,19 +503,19 @@ class Allocation:
         refuse(
             buffers,
             (buffers.offset >= 0) & (self.offset != buffers.offset),
-            "buffer {name} lies at {offset}, but has the fixed offset {fixed}",
+            "buffer {name} is at offset {offset}, but its fixed offset is {fixed}",
             offset=self.offset,
             fixed=buffers.offset,
         )
         refuse(
             buffers,
             self.offset % self.alignment != 0,
-            "buffer {name} lies at {offset}, which {alignment} does not divide",
+            "buffer {name} is at offset {offset}, which is not a multiple of the alignment {alignment}",
             offset=self.offset,
             alignment=self.alignment,
         )
         elsewhere = (buffers.over >= 0) & (self.offset != self.offset[buffers.over])
-        refuse(buffers, elsewhere, "buffer {name} overwrites {under}, but has another offset")
+        refuse(buffers, elsewhere, "buffer {name} overwrites {under}, but their offsets differ")
         check_overlaps(
             buffers,
             np.arange(len(buffers)),
@@ -521,7 +526,9 @@ class Allocation:
         self._check_blocks()
         if self.bound > self.size:
             raise AllocationError(
-                "the arena has {size} bytes, which is below its bound of {bound}", size=self.size, bound=self.bound
+                "the arena has {size} bytes, which is below its lower bound of {bound}",
+                size=self.size,
+                bound=self.bound,
             )
 
     def _check_blocks(self) -> None:

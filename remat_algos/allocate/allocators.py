@@ -206,7 +206,7 @@ def get_allocator(name: str) -> Allocator:
     if result is not None:
         return result
     known = listed([each.name for each in list_allocators()])
-    raise AllocationError("no allocator is called {name!r}; known: {known!w}", name=name, known=known)
+    raise AllocationError("unknown allocator {name!r}; known: {known!w}", name=name, known=known)
 
 
 @allocator(noun="", own_base=False, candidates=1)

@@ -72,7 +72,7 @@ class SplitAllocation:
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
             raise AllocationError("unknown arena {arena!r}; {known!w}", arena=arena, known=_known(self.capacities))
         apart = (self.buffers.over >= 0) & (self.arena != self.arena[self.buffers.over])
-        refuse(self.buffers, apart, "buffer {name} overwrites {under}, but is in another arena")
+        refuse(self.buffers, apart, "buffer {name} overwrites {under}, but they are in different arenas")
         members = np.flatnonzero(self.arena == arena)
         buffers = _subset(self.buffers, members)
         rounded, offset = buffers.rounded(self.alignment), self.offset[members]
@@ -115,7 +115,7 @@ class SplitAllocation:
                 raise extended(error, "arena {arena}: ", arena=arena) from error
             if part.size > capacity:
                 raise AllocationError(
-                    "arena {arena} has {capacity} bytes, and its buffers reach to {size}",
+                    "arena {arena} has {capacity} bytes, but its buffers end at byte {size}",
                     arena=arena,
                     capacity=capacity,
                     size=part.size,
@@ -421,8 +421,8 @@ class _ArenaRow:
             live = self.by_size(members[(begin <= step) & (step < end)].tolist())
             down = "" if self.rounded is self.buffers else " with the alignment"
             raise CapacityError(
-                "at step {step} the buffers need {most:,} bytes{down!w}, but {where!w} {room:,}; the largest: "
-                "{largest!w}; give more, or another schedule",
+                "at step {step} the buffers need {most:,} bytes{down!w}, but {where!w} {room:,}; the largest buffers: "
+                "{largest!w}; give larger arenas, or another schedule",
                 step=step,
                 most=most,
                 down=down,
@@ -497,7 +497,7 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
 
 def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
     """Return the error for a failed split. If the buffers fit without a certain large one, the error names it."""
-    outcome = "is possible" if proven else "was found (none may exist, or give a longer time limit)"
+    outcome = "is possible" if proven else "was found (there may be none, or the search may need a longer time limit)"
     fault = "no split of the {n_buffers:buffer} over {named!w} " + outcome
     n_buffers, named = len(row.buffers), _named(row.capacities)
     falling = np.argsort(-row.blocks.size, kind="stable")
@@ -518,7 +518,7 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
                 )
     largest = [row.of_block(b) for b in blocks]
     return CapacityError(
-        fault + "; the largest: {largest!w}; give larger arenas",
+        fault + "; the largest buffers: {largest!w}; give larger arenas",
         n_buffers=n_buffers,
         named=named,
         largest=row.largest(largest),

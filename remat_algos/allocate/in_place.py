@@ -173,7 +173,7 @@ def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
             raise AllocationError(
-                "the in-place table gives {place!w} for {name!r}; give the index of a read, from 0",
+                "the in-place table gives {place!w} for {name!r}; give the index of an input of the operation, from 0",
                 place=place,
                 name=name,
             )

@@ -169,7 +169,7 @@ def pack(
             buffers,
             (end > capacity) & (end == end.max(initial=0)),
             "buffer {name} has the fixed offset {fixed} and ends at {end}, beyond the capacity of {capacity} bytes; "
-            "move it, or give more",
+            "move it, or increase the capacity",
             fixed=buffers.fixed,
             end=end,
             capacity=int(capacity),

@@ -348,14 +348,16 @@ def _rules(
     names = list(known) if ties is None else [ties] if isinstance(ties, str) else list(ties)
     for name in names:
         if name not in known:
-            raise AllocationError("unknown rule for ties {name!r}; use {known!w}", name=name, known=", ".join(known))
+            raise AllocationError(
+                "unknown tie-breaking rule {name!r}; use {known!w}", name=name, known=", ".join(known)
+            )
     if not names:
-        raise AllocationError("no rule for ties is given; use {known!w}", known=", ".join(known))
+        raise AllocationError("no tie-breaking rule is given; use {known!w}", known=", ".join(known))
     random_rules = ("random", "shuffled")
     plain = [(name, known[name], 0) for name in names if name not in random_rules]
     random = [(f"{name} {seed}", known[name], seed) for name in names if name in random_rules for seed in range(seeds)]
     if not plain + random:
-        raise AllocationError("seeds is 0, and all given rules for ties are random; give 1 or more")
+        raise AllocationError("seeds is 0, but all tie-breaking rules are random; give 1 or more")
     return plain + random
 
 
@@ -379,7 +381,7 @@ def _use(
         )
         if diverged >= 0:
             raise AllocationError(
-                "buffer {diverged:d} of {size:d} bytes lies at {real:d}, where {allocator} had no chunk for it; "
+                "buffer {diverged:d} of {size:d} bytes has the address {real:d}, where {allocator} had no free chunk; "
                 "are requests, frees and addresses from the same run?",
                 diverged=diverged,
                 size=trace.size[diverged],
@@ -404,8 +406,8 @@ def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> N
     i, j = first_clash(begin, end, size, address)
     if i >= 0:
         raise AllocationError(
-            "buffers {i} and {j} lie at {address} and {next_address}, where their chunks of {size}"
-            " and {next_size} bytes overlap while both are live; {allocator} gives no such addresses; are "
+            "buffers {i} and {j} have the addresses {address} and {next_address}, where their chunks of {size}"
+            " and {next_size} bytes overlap while both are live; {allocator} never returns such addresses; are "
             "they from the same run?",
             i=i,
             j=j,

@@ -97,7 +97,7 @@ def overhead(text: str) -> str:
     amount, unit = _amount(text)
     if amount and not unit and float(amount):
         raise ArgumentError(
-            "overhead budget {text!r} is ambiguous; write {share:g}% of one pass, or '{amount} units' of compute",
+            "overhead budget {text!r} is ambiguous; write '{share:g}%' (of one pass) or '{amount} units' (of compute)",
             text=text,
             share=float(amount) * (100 if float(amount) < 1 else 1),
             amount=amount,
@@ -417,7 +417,7 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
     # A number far below the bytes of one node probably means a percentage.
     if size.isdecimal() and int(size) <= 100 and int(size) * 10 <= largest:
         raise RematError(
-            "--budget {size} is {size:byte}, but one node alone has {largest!b}; did you mean {size}%?",
+            "--budget {size} is {size:byte}, but a single node needs {largest!b}; did you mean {size}%?",
             size=int(size),
             largest=largest,
         )

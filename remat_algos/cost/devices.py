@@ -52,7 +52,7 @@ def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
     names = list(known)
     near = did_you_mean(name, names, 3)
     listed = f" (known: {', '.join(names)})" if near else f"; known: {', '.join(names)}"
-    return GraphError("no {what!w} is called {name!r}{near!w}{known!w}", what=what, name=name, near=near, known=listed)
+    return GraphError("unknown {what!w} {name!r}{near!w}{known!w}", what=what, name=name, near=near, known=listed)
 
 
 FORMAT, VERSION = "remat-device", 1
@@ -272,7 +272,7 @@ def get_link(link: AnyLink, host: int | str | None = None, share: float | str | 
     if device is not None and device.link is None:
         raise GraphError(
             'device {name!r} has no link; add the key "link" to its file, measure it by `remat calibrate --backend '
-            "cupy`, or give rates: 50GB/s",
+            "cupy`, or give rates, such as 50GB/s",
             name=device.name,
         )
     chosen = device.link if device is not None and device.link is not None else Link.of(link)  # type: ignore[arg-type]

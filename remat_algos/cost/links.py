@@ -42,7 +42,7 @@ class LinkTimes(NamedTuple("_Times", [("out_time", Int64), ("in_time", Int64)]))
         for times in self:
             if times.shape != (graph.n_values,) or (times < 0).any():
                 raise ArgumentError(
-                    "link times are an array of {shape}; give a time of 0 or more for each value", shape=times.shape
+                    "link times have the shape {shape}; give a time of 0 or more for each value", shape=times.shape
                 )
         return graph.needed[graph.producer] & ~graph.output & (graph.memory > 0)
 
@@ -158,11 +158,13 @@ class Link:
         if named is not None:
             return named
         if "/" not in link:
-            raise GraphError("no link is called {link!r}; give {forms!w}", link=link, forms=FORMS)
+            raise GraphError("unknown link {link!r}; give {forms!w}", link=link, forms=FORMS)
         rates = [_rate(part, link) for part in link.split(",")]
         if len(rates) > 2:
             raise GraphError(
-                "{link!r} has {n_rates} rates; give one for both ways, or two: out, into", link=link, n_rates=len(rates)
+                "{link!r} has {n_rates} rates; give one for both directions, or two: out, into",
+                link=link,
+                n_rates=len(rates),
             )
         return cls(rates[0], rates[-1], name=link.strip())
 
@@ -323,9 +325,9 @@ def units_per_second(graph: ComputationGraph) -> int:
     if unit not in PER_SECOND:
         unit_text = "in {unit!r}" if unit else "without a unit"
         raise GraphError(
-            "a link needs costs that are times, and those of this graph are "
+            "a link needs costs that are times, but those of this graph are "
             + unit_text
-            + "; give costs in {known!l}, as a model has them with cost=roofline&device=a100-80gb or cost=measured, or "
+            + "; give costs in {known!l}: use a model with cost=roofline&device=a100-80gb or cost=measured, or "
             'capture it with device="a100-80gb" or a cost function in ns',
             unit=unit,
             known=list(PER_SECOND),

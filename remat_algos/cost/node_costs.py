@@ -130,7 +130,7 @@ def operator_costs(
     """
     if device is not None and cost not in DEVICE_COSTS:
         raise GraphError(
-            "a device is used only by the costs {device_costs!l}; leave out device or cost", device_costs=DEVICE_COSTS
+            "only the costs {device_costs!l} use a device; leave out device or cost", device_costs=DEVICE_COSTS
         )
     if callable(cost):
         counts = zip(flops, bytes_moved, strict=True)

@@ -102,7 +102,7 @@ class Backend:
 def backend(name: str) -> Backend:
     """Return the backend "numpy" or "cupy", ready to run; raise BackendError if the GPU cannot be used."""
     if name not in BACKENDS:
-        raise BackendError("no backend is called {name!r}; known: {known!l}", name=name, known=BACKENDS)
+        raise BackendError("unknown backend {name!r}; known: {known!l}", name=name, known=BACKENDS)
     if name == "numpy":
         return Backend("numpy", np, processors())
     cupy = usable_cupy()
@@ -156,7 +156,7 @@ def try_kernels(cupy: Any) -> None:
             "the CUDA device does not run kernels ({error!e}); free it, or use backend numpy", error=error
         ) from error
     if total == 0:
-        raise BackendError("the CUDA device runs kernels without effect; reinstall CuPy, or use backend numpy")
+        raise BackendError("kernels run on the CUDA device, but have no effect; reinstall CuPy, or use backend numpy")
 
 
 @cache

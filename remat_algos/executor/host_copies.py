@@ -171,7 +171,7 @@ class HostCopies:
     def __enter__(self) -> Self:
         allowed = None if self._link is None else self._link.host
         if allowed is not None and self._capacity > allowed:
-            amount, where = (self._peak, "") if self._peak > allowed else (self._capacity, " in one piece")
+            amount, where = (self._peak, "") if self._peak > allowed else (self._capacity, " in one block")
             raise OutOfMemoryError(
                 "the copies need {amount:,} bytes of host memory{where!w}, but {allowed:,} are allowed; allow more, or "
                 "use a schedule with fewer loads",

@@ -163,7 +163,7 @@ def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float
         raise ArgumentTypeError("seconds are {seconds!r}; give an array of numbers", seconds=seconds) from None
     if array.ndim != len(shape) or any(n not in (None, m) for m, n in zip(array.shape, shape, strict=True)):
         raise ArgumentError(
-            "seconds have shape {shape!w}, expected {expected!w}: a time for each step",
+            "seconds have shape {shape!w}, expected {expected!w}: one time per step",
             shape=array.shape,
             expected=shape,
         )

@@ -294,7 +294,7 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
     if outside.any():
         i = int(outside.argmax())
         raise AllocationError(
-            "buffer {name} lies at {begin}:{end}, outside the arena of {size} bytes",
+            "buffer {name} occupies bytes {begin}:{end}, outside the arena of {size:byte}",
             name=buffers.name(i),
             begin=offset[i],
             end=offset[i] + buffers.size[i],
@@ -306,7 +306,8 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
         i = int(elsewhere[0])
         below = int(buffers.over[i])
         raise AllocationError(
-            "buffer {name} at {offset} overwrites buffer {below} at {below_offset}; give both the same offset",
+            "buffer {name} at offset {offset} overwrites buffer {below} at offset {below_offset}; give both the same "
+            "offset",
             name=buffers.name(i),
             offset=offset[i],
             below=buffers.name(below),
@@ -315,7 +316,7 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
     if (offset % multiple).any():
         i = int((offset % multiple != 0).argmax())
         raise AllocationError(
-            "buffer {name} lies at {offset}, which a GPU cannot use; allocate with alignment=512",
+            "buffer {name} is at offset {offset}, which a GPU cannot use; allocate with alignment=512",
             name=buffers.name(i),
             offset=offset[i],
         )

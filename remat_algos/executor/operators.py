@@ -120,7 +120,7 @@ class SyntheticOperators:
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
         """Compile the kernels, or allocate scratch; raise GraphError if the operators belong to another graph."""
         if graph is not self._graph and graph.hash != self._graph.hash:
-            raise GraphError("these operators were made for another graph; make them for the one that is to run")
+            raise GraphError("these operators were made for another graph; make them for the graph of this run")
         resident = graph.resident
         max_inputs = int(np.diff(graph.read_indptr).max(initial=0))
         if resident is not None:
@@ -193,7 +193,10 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
     wrong = array[(array < 0) | (array > 2**31 - 1)]
     if wrong.size:
         raise ArgumentError(
-            "{name!w} is {wrong}; give 0 to {max_rounds}", name=name, wrong=wrong[0], max_rounds=2**31 - 1
+            "{name!w} is {wrong}; give a whole number from 0 to {max_rounds}",
+            name=name,
+            wrong=wrong[0],
+            max_rounds=2**31 - 1,
         )
     by_node: list[int] = array.tolist()
     return by_node

@@ -263,16 +263,18 @@ def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
     sizes = [] if graph.resident is None else graph.resident.memory.tolist()
     given = len(arrays) if isinstance(arrays, Sequence) else type(arrays).__name__
     if given != len(sizes):
-        raise BackendError("the operators give {given} residents; the graph has {count}", given=given, count=len(sizes))
+        raise BackendError(
+            "the operators return {given} residents; the graph has {count}", given=given, count=len(sizes)
+        )
     for name, array, size in zip(graph.resident_names, arrays, sizes, strict=True):
         nbytes = getattr(array, "nbytes", None)
         if nbytes is None:
             raise BackendError(
-                "the operators give no array for resident {name}; expected {size:,} bytes", name=name, size=size
+                "the operators return no array for resident {name}; expected {size:,} bytes", name=name, size=size
             )
         if nbytes != size:
             raise BackendError(
-                "the operators give an array of {nbytes:,} bytes for resident {name}; expected {size:,} bytes",
+                "the operators return an array of {nbytes:,} bytes for resident {name}; expected {size:,} bytes",
                 nbytes=int(nbytes),
                 name=name,
                 size=size,
@@ -288,7 +290,7 @@ def _word(checksum: Any) -> int:
     except (TypeError, ValueError):
         pass
     raise BackendError(
-        "a checksum of the operators is not a uint32 ({checksum!r}); let `checksum` give whole numbers from 0 to "
+        "a checksum of the operators is not a uint32 ({checksum!r}); let `checksum` return whole numbers from 0 to "
         "2**32 - 1",
         checksum=checksum,
     )
@@ -535,7 +537,7 @@ def _out_of_memory(error: OutOfMemoryError, loop: RunLoop) -> OutOfMemoryError:
     remedy = "allow more" if error.free >= 0 else "divide all sizes"
     return OutOfMemoryError(
         "{where!w}, which requests {requested:,} bytes{left!w}: {error!w}; this schedule needs {peak:,} at its peak, "
-        "so {remedy!w}, or take one with a lower peak",
+        "so {remedy!w}, or use a schedule with a lower peak",
         where=loop.where(),
         left=left,
         error=error,

@@ -478,7 +478,7 @@ def _check_room(device: Backend, needed: int) -> None:
     free = free_memory(device)
     if free is not None and needed > tuning.MAX_SHARE * free:
         raise BackendError(
-            "the run needs {needed!b}, residents included, and {free!b} are free on "
+            "the run needs {needed!b}, including residents, but only {free!b} are free on "
             "{device}; take a smaller batch, or divide all sizes (remat run --shrink)",
             needed=needed,
             free=free,

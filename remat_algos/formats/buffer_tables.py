@@ -168,18 +168,21 @@ def _in_place(cells: ColumnTable) -> dict[str, int | tuple[int, ...] | str | Non
     for row, (op, read, value, over) in enumerate(rows):
         name = op or value
         if bool(op or read) == bool(value or over) or not name:
-            cells.fail(row, "expected an op and its read, or a value and the value that it is written over")
+            cells.fail(row, "expected an op and its read, or a value and the value that it overwrites")
         if value and not over:
-            cells.fail(row, "{value!r} has nothing in column over; name the value that it is written over", value=value)
+            cells.fail(row, "{value!r} has nothing in column over; name the value that it overwrites", value=value)
         if op and read.lower() != "none" and not (read.isascii() and read.isdecimal() and len(read) < 10):
-            cells.fail(row, "read of {op!r} is {read!r}; write a position from 0, or none", op=op, read=read)
+            cells.fail(row, "read of {op!r} is {read!r}; write a position, counted from 0, or none", op=op, read=read)
         place = None if value or read.lower() == "none" else int(read)
         before = table.get(name)
         places = (before,) if isinstance(before, int) else before
         if name not in table:
             table[name] = over if value else place
         elif place is None or not isinstance(places, tuple) or place in places:
-            repeated = "{name!r} already has a row; give each value or position one row, and none its only row"
+            repeated = (
+                "{name!r} already has a row; give each value or position one row; a row with none must be the only row "
+                "of its operation"
+            )
             cells.fail(row, repeated, name=name)
         else:
             table[name] = (*places, place)

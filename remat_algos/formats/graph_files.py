@@ -199,7 +199,7 @@ def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | Computatio
         raise extended(error, "", others, formats=_names()) from error
     if isinstance(result, Tables) or (isinstance(result, ComputationGraph) and not form.edges_only):
         return result
-    wrong = "{source!p}: read of format {name} returned a {kind}; it must return Tables"
+    wrong = "{source!p}: read of format {name} returned an object of type {kind}; it must return Tables"
     wrong += "" if form.edges_only else " or a ComputationGraph"
     raise ArgumentTypeError(wrong, source=source, name=form.name, kind=type(result).__name__)
 
@@ -376,7 +376,7 @@ def _bytes(file: Path) -> bytes:
 def _text(data: bytes, source: str) -> str:
     if b"\0" in data and data[:2] not in UTF_16:
         binary = " nor ".join(form.name for form in graph_formats() if form.binary)
-        neither = "neither text nor {binary!w}; give tables, or one of {formats!l}"
+        neither = "the file is neither text nor {binary!w}; give tables, or one of {formats!l}"
         raise fault(source, neither, binary=binary, formats=_names())
     return decoded(data, source, f"save the file as UTF-8, or give tables, or one of {', '.join(_names())}")
 
@@ -486,7 +486,7 @@ def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
     if form is not None and form.write is not None:
         content = form.write(graph)
         if not isinstance(content, str | bytes):
-            wrong = "{name!p}: write of format {form} returned a {kind}; it must return a text or bytes"
+            wrong = "{name!p}: write of format {form} returned an object of type {kind}; it must return str or bytes"
             raise ArgumentTypeError(wrong, name=file.name, form=form.name, kind=type(content).__name__)
         return [content.encode() if isinstance(content, str) else content]
     texts = csv_tables.dump(tables_from(graph))

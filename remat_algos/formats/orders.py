@@ -88,7 +88,7 @@ def _counts_in_json(text: str, source: str) -> list[Row]:
     if not isinstance(counts, dict):
         raise fault(source, "not a JSON object; give {forms!w}", forms=COUNT_FORMS)
     if counts.get("format") == FORMAT:
-        raise fault(source, "a plan, not mirror counts; give {forms!w}", forms=COUNT_FORMS)
+        raise fault(source, "the file is a plan, not a table of mirror counts; give {forms!w}", forms=COUNT_FORMS)
     return [(0, name, count) for name, count in counts.items()]
 
 
@@ -250,7 +250,7 @@ class Order:
         lost[1:] &= ~live[:-1]
         if lost.any():
             stage, node = (int(i) for i in np.argwhere(lost)[0])
-            invented = "stage {step} has {name} in S, but the stage before does not"
+            invented = "stage {step} has {name} in S, but the stage before neither computes nor stores it"
             raise self._fault(invented, stage, node, name=graph.labels[node])
         indptr, sources = graph.predecessors
         readers = row_of(indptr)
@@ -288,7 +288,7 @@ class Order:
         for i, until in late.items():
             ends[i], x, step = until, values[i], made_at[i]
             if x in values[i + 1 : indptr[step + 1]]:
-                twice = "step {step} makes {value} twice; free the first before it"
+                twice = "step {step} makes {value} twice; free its first copy before the step"
                 raise self._fault(twice, step, value=graph.value_name(x))
             rows.append((x, step, until))
         return Schedule(order, simulation.schedule.loads, rows, _placed(simulation, ends))  # type: ignore[arg-type]

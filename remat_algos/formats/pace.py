@@ -129,7 +129,7 @@ def _decomposition(text: str, source: str) -> TreeDecomposition:
             unknown = "edge {i} {j} has a bag that no earlier line defines; give all bags first"
             raise fault(source, unknown, at, i=i, j=j)
         if not _join(joined, i, j):
-            cycle = "edge {i} {j} closes a cycle, but the bags form a tree; remove the line"
+            cycle = "edge {i} {j} closes a cycle, but the bags must form a tree; remove the line"
             raise fault(source, cycle, at, i=i, j=j)
         edges.append((i - 1, j - 1))
     if len(bags) != n_bags:

@@ -249,7 +249,7 @@ class _RowReader:
                 table.fail(row, unknown, noun=self.table.noun, nodes=self.table.source, key=missing)
         if self.called[dst] in self.residents:
             table.fail(row, "{dst!r} is a resident, but residents read nothing; reverse the edge or remove it", dst=dst)
-        table.fail(row, "{dst!r} is a value; edges lead to nodes; reverse the edge or remove it", dst=dst)
+        table.fail(row, "{dst!r} is a value, but edges must lead to nodes; reverse the edge or remove it", dst=dst)
 
     def _resolve(self) -> None:
         """Replace the ids in `gradient_of` and `view_of` by names."""

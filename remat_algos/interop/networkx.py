@@ -138,7 +138,7 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
         first = node_of.setdefault(str(node), node)
         if first is not node:
             raise GraphError(
-                "nodes {first!r} and {second!r} have the same text, which is their name here; relabel one of them",
+                "nodes {first!r} and {second!r} have the same text, which serves as their name; relabel one of them",
                 first=first,
                 second=node,
             )
@@ -173,7 +173,10 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
         if unknown is not None:
             near = did_you_mean(unknown, map(str, digraph.nodes)) or "; remove it"
             raise GraphError(
-                "{what} has an entry for {unknown!r}, which is no node{near!w}", what=what, unknown=unknown, near=near
+                "{what} has an entry for {unknown!r}, which is not a node{near!w}",
+                what=what,
+                unknown=unknown,
+                near=near,
             )
         entries = dict(amounts)
     else:

@@ -178,7 +178,7 @@ def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
             TopologicalSorter(reads).prepare()
         except CycleError as error:
             return GraphError(
-                "nodes read each other in a cycle, {cycle!l}; an ONNX model must have none: export it again",
+                "nodes read each other in a cycle ({cycle!l}); an ONNX model must not contain cycles; export it again",
                 cycle=[_first_value(graph.node[k]) for k in error.args[1]],
             )
     return GraphError(

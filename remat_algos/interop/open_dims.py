@@ -39,9 +39,9 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
         return
     near = did_you_mean(unknown, symbols) or "; remove it from dims"
     if not symbols or "mean" in near:
-        raise GraphError("no dimension without length is called {unknown!r}{near!w}", unknown=unknown, near=near)
+        raise GraphError("there is no dimension without a length named {unknown!r}{near!w}", unknown=unknown, near=near)
     raise GraphError(
-        "no dimension without length is called {unknown!r} (known: {known!l}); remove it from dims",
+        "there is no dimension without a length named {unknown!r} (known: {known!l}); remove it from dims",
         unknown=unknown,
         known=sorted(symbols),
     )

@@ -89,7 +89,7 @@ class Budget:
     def memory_limit(self, base: int, resident: int) -> int | None:
         """Return the limit in bytes, or None. Percentages of `base`, the peak of one pass, are rounded down."""
         if self.above_lowest is not None:
-            wrong = "memory budget {memory!r} is for solve; give bytes, a share, or {least!r} here"
+            wrong = "only solve accepts the memory budget {memory!r}; give bytes, a share, or {least!r} here"
             raise ArgumentError(wrong, memory=self.memory, least=LEAST)
         limits = []
         if self.memory is not None and not self.least:
@@ -116,7 +116,7 @@ class Budget:
             if number >= ABSURD:
                 raise ArgumentError("larger than any cost")
         except ValueError as error:
-            wrong = "overhead budget {amount!r} is not a number; write 120, or 30% of one pass"
+            wrong = "overhead budget {amount!r} is not a number of 0 or more; write 120, or 30% (of one pass)"
             raise ArgumentError(wrong, amount=self.overhead) from error
         return int(_positive(Fraction(number), "overhead") * scale)
 
@@ -147,7 +147,7 @@ def _amount(amount: Amount, base: int, what: str) -> int:
     try:
         return parse_bytes(amount)
     except ValueError as error:
-        hint = f"; a share is written 50%, the lowest peak {LEAST}" if what == "memory" else ""
+        hint = f"; write a share as 50%, and the lowest peak as {LEAST}" if what == "memory" else ""
         raise ArgumentError("{what!w} budget: {error!w}{hint!w}", what=what, error=error, hint=hint) from error
 
 

@@ -186,7 +186,7 @@ def _seeds(graph: ComputationGraph, backward: Backward, loss: Sequence[str] | No
             raise GraphError("{name!r} has no gradient, so it cannot be a loss", name=name)
         seeds[value] = True
     if not seeds.any():
-        raise GraphError("no loss is named, so there is nothing to differentiate")
+        raise GraphError("no loss is named, so there is nothing to differentiate; name a loss")
     return seeds
 
 
@@ -224,7 +224,9 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     own = zip(backward.grad_compute[node].tolist(), graph.compute[node].tolist(), strict=True)
     cost = [q * gradient if gradient >= 0 else p * forward for gradient, forward in own]  # in units of 1/q
     if max(cost, default=0) >= q * LARGEST_SUM:
-        raise GraphError("factor {factor!r} takes the sum of compute past 2**53; give a smaller one", factor=factor)
+        raise GraphError(
+            "factor {factor!r} raises the sum of compute to 2**53 or more; give a smaller one", factor=factor
+        )
     finer = step = 1
     if graph.labels.compute_unit:
         total = int(graph.compute.sum()) - (-sum(cost) // q)

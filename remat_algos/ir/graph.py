@@ -530,7 +530,7 @@ class ComputationGraph:
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
-            wrong = "no node is called {name!r}{did_you_mean!w}"
+            wrong = "unknown node {name!r}{did_you_mean!w}"
             raise GraphError(wrong, name=name, did_you_mean=did_you_mean(name, ids))
         return ids[name]
 
@@ -664,7 +664,7 @@ def _check_arrays(graph: ComputationGraph) -> None:
     for name in ("memory", "compute", "workspace"):
         check_sizes(getattr(graph, name), name)
     if n and not graph.output.any():
-        raise GraphError("no value is an output, so no node needs to run; mark at least one")
+        raise GraphError("no value is an output, so no node needs to run; mark at least one value as an output")
 
 
 def _check_reads(graph: ComputationGraph) -> None:
@@ -675,7 +675,9 @@ def _check_reads(graph: ComputationGraph) -> None:
     if code == 2:
         raise GraphError("node {node} reads value {value} twice; list it once", node=graph.labels[node], value=value)
     if code == 3:
-        wrong = "edge ({source}, {node}) goes backwards; number the nodes topologically, or use from_edges, which does"
+        wrong = (
+            "edge ({source}, {node}) goes backwards; number the nodes topologically, or use from_edges, which does so"
+        )
         raise GraphError(wrong, source=graph.producer[value], node=node)
 
 
@@ -713,8 +715,8 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
     if outside.any():
         at = int(np.argmax(outside))
         wrong = (
-            "forward_of[{at}] is {forward_of}, expected a node of the forward part, -1 in that part, or -2 for a "
-            "backward node without an owner"
+            "forward_of[{at}] is {forward_of}, expected the id of a forward node, -1 for a forward node itself, or -2 "
+            "for a backward node without an owner"
         )
         raise GraphError(wrong, at=at, forward_of=forward_of[at])
     if backward.all():

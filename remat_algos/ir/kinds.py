@@ -78,10 +78,12 @@ class OperationKind:
         check_fields(self)
         for saved in (self.saves, self.saves_alone):
             if not {*saved.split()} <= SAVED:
-                wrong = '{name} saves {saved!r}; give "inputs", "output", both with a space, or ""'
+                wrong = '{name} saves {saved!r}; give "inputs", "output", "inputs output" or ""'
                 raise ArgumentError(wrong, name=self.name, saved=saved)
         if self.in_place and self.saved()[0]:
-            raise ArgumentError("{name} overwrites a read that its gradient reads; leave out in_place", name=self.name)
+            raise ArgumentError(
+                "{name} overwrites an input that its gradient reads; leave out in_place", name=self.name
+            )
 
     @checked_arguments
     def saved(self, *, alone: bool = False) -> tuple[bool, bool]:
@@ -258,7 +260,7 @@ class _Known(NamedTuple):
         for name in names:
             owner = self.by_any_name.get(name, kind)
             if owner.name != kind.name:
-                wrong = "{name} is a name of the kind {owner}; give {kind} another, or replace {owner}"
+                wrong = "{name} is already a name of the kind {owner}; give {kind} another name, or replace {owner}"
                 raise ArgumentError(wrong, name=name, owner=owner.name, kind=kind.name)
         replaced = self.by_name.get(kind.name)
         for name in () if replaced is None else (replaced.name, *replaced.aliases):

@@ -128,7 +128,7 @@ class Labels:
         value_indptr = frozen(value_indptr, np.int64, "value_indptr")
         nodes = self.of_nodes(value_indptr.shape[0] - 1)
         if len(nodes) != value_indptr.shape[0] - 1:
-            wrong = "there are names for {n_names} nodes, but value_indptr has {n_nodes}"
+            wrong = "there are names for {n_names} nodes, but value_indptr describes {n_nodes}"
             raise GraphError(wrong, n_names=len(nodes), n_nodes=value_indptr.shape[0] - 1)
         counts = zip(nodes, np.diff(value_indptr).tolist(), strict=True)
         names = [f"{node}:{k}" if k else node for node, count in counts for k in range(count)]
@@ -205,7 +205,7 @@ class GradientNames:
 
     @property
     def distinct(self) -> bool:
-        """True if gradient names are unique: no other name has their form, and no node is called `loss`."""
+        """True if gradient names are unique: no other name has their form, and unknown node `loss`."""
         labels = self.labels
         names = chain(("",), labels.names or (), labels.value_names.values(), self.residents, labels.views)
         lines = "\n".join(names)
@@ -281,7 +281,7 @@ def _check_views(labels: Labels, value_indptr: Int64, node_of: Mapping[str, int]
     """Check that the bases of views exist, and that a view has a node's name only if no value has that name."""
     for name, base in labels.views.items():
         if base not in node_of and base not in seen:
-            wrong = "{name!r} is a view of {base!r}, which is no node, value or resident"
+            wrong = "{name!r} is a view of {base!r}, which is not a node, value or resident"
             raise GraphError(wrong, name=name, base=base)
         v = node_of.get(name, -1)
         first = labels.value(int(value_indptr[v]), v, 0) if v >= 0 else None
@@ -333,7 +333,7 @@ class Resident:
             wrong = "{size} residents have {n_names} different names; give each its own name"
             raise GraphError(wrong, size=size, n_names=len(set(self.names)))
         if size and (self.role.min() < 0 or self.role.max() >= len(ROLES)):
-            wrong = "a resident's role is a number from 0 to {last}: {roles!w}"
+            wrong = "a resident's role must be a number from 0 to {last} (in this order: {roles!w})"
             raise GraphError(wrong, last=len(ROLES) - 1, roles=", ".join(ROLES))
         if self.read_indices.size and not 0 <= self.read_indices.min() <= self.read_indices.max() < size:
             raise GraphError("a node reads an unknown resident, expected numbers from 0 to {size}", size=size - 1)
@@ -441,7 +441,7 @@ class Derivation:
             or not isinstance(record["source_hash"], str)
             or not isinstance(record["options"], dict)
         ):
-            wrong = '{source!p}: "derivation" is not as it was written, expected "source_hash" and "options"'
+            wrong = '{source!p}: "derivation" is damaged; expected "source_hash" and "options"'
             raise GraphError(wrong, source=source)
         return cls(record["source_hash"], _without_decimals(record["options"]))
 

@@ -172,7 +172,7 @@ class _NameIndex:
             canonical = self._canonical(base, view_of)
             if canonical not in view_of:
                 if base not in self.place:
-                    missing = "{view!r} is a view of {base!r}, which is no node, value or resident"
+                    missing = "{view!r} is a view of {base!r}, which is not a node, value or resident"
                     self.fail(None, missing, view=seen[-1], base=base)
                 return self.place[base]
             if canonical in seen:
@@ -185,7 +185,7 @@ class _NameIndex:
         numbers = []
         for name in names:
             if name not in self.place and name not in self.views:
-                missing = "node {node!r} reads {value!r}, which is no node, value or resident"
+                missing = "node {node!r} reads {value!r}, which is not a node, value or resident"
                 self.fail(row, missing, node=row.name, value=name)
             canonical = self._canonical(name, self.views)
             numbers.append(self.views[canonical] if canonical in self.views else self.place[name])
@@ -325,7 +325,9 @@ class _Assembly:
             return whole_costs(costs, self.tables.source)
         whole = [cost for cost in costs if isinstance(cost, int)]
         if scale < 1 or len(whole) < len(costs):
-            self.names.fail(None, '"compute_scale" needs whole costs; leave it out, and decimals are scaled')
+            self.names.fail(
+                None, '"compute_scale" needs whole costs; leave it out, so that decimals are scaled automatically'
+            )
         return whole, scale
 
     def _bytes(self, sizes: Sequence[Any], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
@@ -383,7 +385,7 @@ class _Assembly:
             return -2 if node.backward else -1
         number = self.names.resolve(node, [node.gradient_of])[0]
         if number < 0 or not self.kept[self.owner[number]]:
-            missing = "{node!r} is a gradient of {owner!r}, which is no node"
+            missing = "{node!r} is a gradient of {owner!r}, which is not a node"
             self.names.fail(node, missing, node=node.name, owner=node.gradient_of)
         return int(self.node_id[self.owner[number]])
 
@@ -410,7 +412,7 @@ class _Assembly:
                 self.names.fail(resident, unknown, resident=resident.name, role=resident.role, known=ROLES)
             for reader in resident.readers:
                 if reader not in place:
-                    missing = "resident {resident!r} is read by {reader!r}, which is no node"
+                    missing = "resident {resident!r} is read by {reader!r}, which is not a node"
                     self.names.fail(resident, missing, resident=resident.name, reader=reader)
                 if self.kept[place[reader]]:
                     reads.add((int(self.node_id[place[reader]]), r))
@@ -513,8 +515,8 @@ def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any
             own, numbers = list(map(str, names())), list(map(str, index))
             if own != numbers and {*own} == {*numbers}:
                 raise GraphError(
-                    "{what!w} has an index from 0, and nodes have these names in another order; give a mapping of "
-                    "names, or an array in the order of the nodes",
+                    "{what!w} has the index 0, 1, 2 and so on, but the nodes have these names in another order; give a "
+                    "mapping of names, or an array in the order of the nodes",
                     what=what,
                 )
         return entries
@@ -534,7 +536,7 @@ def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any
     for name in entries.keys() - expected.keys():
         remedy = did_you_mean(name, expected) or "; the nodes are those of the edges or labels"
         raise GraphError(
-            "{what!w} has an entry for {name!r}, which is no node{remedy!w}", what=what, name=name, remedy=remedy
+            "{what!w} has an entry for {name!r}, which is not a node{remedy!w}", what=what, name=name, remedy=remedy
         )
     missing = [name for name in expected if name not in entries]
     if missing and what in COMPLETE:
@@ -560,8 +562,8 @@ def named_tables(pairs: Iterable[tuple[Any, Any]], names: Sequence[Any], arrays:
     known = [*AMOUNTS, *OF_NAMED]
     if unknown := sorted(arrays.keys() - known):
         raise GraphError(
-            "{unknown!l} cannot be given with names, or ids that are not topological (only {known!l} can); "
-            "number the nodes topologically from 0",
+            "{unknown!l} cannot be given for nodes with names, or with ids that are not topological (only {known!l} "
+            "can); number the nodes topologically from 0",
             unknown=unknown,
             known=known,
         )

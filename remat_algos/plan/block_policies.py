@@ -104,7 +104,7 @@ def plan_policy(
     requested = Budget.of(budget)
     if requested.overhead is not None:
         raise ArgumentError(
-            "a policy has no overhead budget ({overhead!r}); give a memory budget", overhead=requested.overhead
+            "a policy cannot have an overhead budget ({overhead!r}); give a memory budget", overhead=requested.overhead
         )
     if isinstance(blocks, str) and "|" in blocks:
         policy: Policy = cheapest(

@@ -363,9 +363,9 @@ def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list
         if not hits:
             paths = dict.fromkeys(re.sub(r"\.\d+(?=\.|$)", ".*", names[v].rpartition(".")[0]) for v in forward)
             raise PlanError(
-                "no node is in a module {pattern!r}; the modules are {modules!l}"
+                "no node belongs to a module that matches {pattern!r}; the modules are {modules!l}"
                 if any(paths)
-                else "no node is in a module {pattern!r}; the names of nodes have no dots",
+                else "no node belongs to a module that matches {pattern!r}; the names of nodes have no dots",
                 pattern=pattern,
                 modules=[path for path in paths if path],
             )
@@ -395,7 +395,8 @@ def _check_contiguous(graph: ComputationGraph, name: str, block: Int32) -> None:
                 after.add(v)
         elif between:
             raise PlanError(
-                "block {block!r} cannot be recomputed as a whole: {node}, outside of it, is between two of its nodes",
+                "block {block!r} cannot be recomputed as a whole: {node} is outside the block, but on a path between "
+                "two of its nodes",
                 block=name,
                 node=graph.labels[between[0]],
             )

@@ -114,7 +114,7 @@ def _not_below(name: str, claimed: Any, amount: Any, source: str) -> None:
 
 def _refuse(name: str, claimed: Any, amount: Any, source: str) -> NoReturn:
     raise ClaimError(
-        "the plan claims {name!w} {claimed!j}; {source!w} {found!j}",
+        "the plan claims {name!w} {claimed!j}, but {source!w} {found!j}",
         name=name,
         claimed=claimed,
         source=source,
@@ -134,7 +134,8 @@ def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> Computati
     if graph.derivation is not None:
         if options != dict(graph.derivation.options):
             raise PlanError(
-                "the plan was made for the graph differentiated with {options!w}; give the graph before that",
+                "the plan was made for the graph differentiated with {options!w}; give the graph as it was before "
+                "differentiation",
                 options=options,
             )
         return graph
@@ -171,7 +172,9 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
     entries, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(entries) - set(known))
     if unknown:
-        raise PlanError('"budget" of the plan has {unknown!l}; it may have {known!l}', unknown=unknown, known=known)
+        raise PlanError(
+            '"budget" of the plan has the unknown entries {unknown!l}; use only {known!l}', unknown=unknown, known=known
+        )
     try:
         budget = Budget(**entries)
         limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
@@ -188,7 +191,7 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
     constraints = Constraints.claimed(graph, record.get("constraints"))
     violation = constraints.violation(simulation) if constraints is not None else None
     if violation is not None:
-        raise ClaimError("the plan claims to satisfy its constraints; {violation!w}", violation=violation)
+        raise ClaimError("the plan claims to satisfy its constraints, but {violation!w}", violation=violation)
     return simulation.peak_memory if limit is None or budget.least else limit
 
 
@@ -197,7 +200,7 @@ def _claimed_bound(record: Mapping[str, Any], of: str) -> LowerBound | None:
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         raise ClaimError(
-            "the plan claims a bound {bound} in scope {scope!r}; scopes are {scopes!l}",
+            "the plan claims a bound of {bound} in scope {scope!r}; scopes are {scopes!l}",
             bound=bound,
             scope=scope,
             scopes=SCOPES,
@@ -266,8 +269,8 @@ class _Proofs:
         able = {each.name: each for each in list_solvers() if of == COMPUTE and each.optimal_in in (scope, ANY_ORDER)}
         if source not in able:
             raise ClaimError(
-                "the plan claims a bound on {of} by {source!r}, which proves none in scope {scope!r}; bounds are by "
-                "{known!l}",
+                "the plan claims a bound on {of} by {source!r}, which proves no bounds in scope {scope!r}; the sources "
+                "of bounds are {known!l}",
                 of=of,
                 source=source,
                 scope=scope,
@@ -276,7 +279,7 @@ class _Proofs:
         reason = able[source].needs(self.graph)
         if reason is not None:
             raise ClaimError(
-                "the plan claims a bound by {source}, which cannot serve this graph: {reason!w}",
+                "the plan claims a bound by {source}, which does not support this graph: {reason!w}",
                 source=source,
                 reason=reason,
             )
@@ -321,7 +324,7 @@ class _Proofs:
             return replace(claim, proven=True)
         if self.strict or seconds is None:
             raise ClaimError(
-                "the plan claims the lower bound {claimed} on {what!w}, by {by!l}; that proves {proven}{within}",
+                "the plan claims a lower bound of {claimed} on {what!w}, but {by!l} proves only {proven}{within}",
                 claimed=claim.amount,
                 what=claim.of + ("" if claim.scope == ANY_ORDER else f" of schedules of the scope '{claim.scope}'"),
                 by=by,
@@ -377,8 +380,8 @@ def _arena(
             allocation = replace(again.allocation, size=memory)
         elif strict:
             raise ClaimError(
-                "the plan claims to pack into {claimed} bytes; a search of a few seconds reached {found} bytes; "
-                "`remat allocate --time-limit` searches longer",
+                "the plan claims to pack into {claimed} bytes, but a search of a few seconds reached only {found} "
+                "bytes; `remat allocate --time-limit` searches longer",
                 claimed=memory,
                 found=again.memory,
             )

@@ -364,7 +364,7 @@ class Plan(Result):
         if check_form(form) == SNAPSHOT:
             raise PlanError('a snapshot is a pickle, not text; use save("FILE.pickle", "snapshot")')
         if form == "names" and self.schedule.loads.size:
-            raise PlanError('the form "names" has nodes only, and this plan also loads values; use "actions"')
+            raise PlanError('the form "names" lists only nodes, but this plan also loads values; use "actions"')
         if form == "policy":
             return json.dumps(self.policy().record(), indent=1) + "\n"
         if form == "trace":
@@ -452,7 +452,7 @@ class Plan(Result):
 def check_form(form: str) -> str:
     """Return `form` if plans can be saved in it. Raise PlanError if it is unknown."""
     if form not in (*FORMS, SNAPSHOT):
-        raise PlanError("the form {form!r} is not known; use {known!l}", form=form, known=(*FORMS, SNAPSHOT))
+        raise PlanError("unknown form {form!r}; use {known!l}", form=form, known=(*FORMS, SNAPSHOT))
     return form
 
 

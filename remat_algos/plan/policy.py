@@ -351,7 +351,7 @@ def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks |
     for name in ("peak_memory", "overhead"):
         if record[name] != getattr(policy, name):
             raise PlanError(
-                "the policy claims {name!w} {claimed}; its simulation has {found}",
+                "the policy claims a value of {claimed} for {name!w}, but its simulation has {found}",
                 name=name,
                 claimed=record[name],
                 found=getattr(policy, name),

@@ -331,7 +331,7 @@ def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> Compu
     try:
         return differentiate_as(graph, options)
     except (TypeError, ValueError) as error:
-        raise PlanError('"differentiate" has options that do not fit ({error!w})', error=error) from error
+        raise PlanError('"differentiate" has options that do not match the graph ({error!w})', error=error) from error
 
 
 def derivation_of(record: Mapping[str, Any]) -> dict[str, Any] | None:

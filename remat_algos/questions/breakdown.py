@@ -247,7 +247,7 @@ def layer_type(name: str, op: str, by: str = "layer") -> str:
 def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
     """Return the `layer_type` of each node: for a gradient, that of its forward node; for an update, "optimizer"."""
     if by not in BY:
-        raise GraphError("by is {by!r}, expected {choices!w}", by=by, choices=" or ".join(BY))
+        raise GraphError("by is {by!r}; use {choices!w}", by=by, choices=" or ".join(BY))
     labels, forward = graph.labels, graph.forward
     types = [layer_type(labels[v], labels.op(v), by) if forward[v] else "" for v in range(graph.n_nodes)]
     of, updates = derivative_of(graph), optimizer_nodes(graph)

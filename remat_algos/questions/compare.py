@@ -50,7 +50,7 @@ class Entry:
     def note(self) -> str:
         """The reason why there is no plan, or a note on a plan whose search failed or which only changes the order."""
         if self.plan is None:
-            return self.reason.removeprefix(f"{self.solver} cannot serve this graph: ")
+            return self.reason.removeprefix(f"{self.solver} does not support this graph: ")
         ended = (f"{word}, the best found" for word, so in self.plan.report.cut_short.items() if so)
         return next(ended, "reordered" if reordered(self.plan) else "")
 

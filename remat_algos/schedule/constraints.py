@@ -132,7 +132,7 @@ class Constraints:
         if isinstance(constraints, Mapping):
             if unknown := [name for name in constraints if name not in KEYS]:
                 raise ArgumentTypeError(
-                    "constraints has {unknown!f}; it may have {known!l}", unknown=unknown, known=KEYS
+                    "constraints has the unknown entries {unknown!f}; use only {known!l}", unknown=unknown, known=KEYS
                 )
             constraints = cls(graph, **{name: entry for name, entry in constraints.items() if entry is not None})
         if constraints is None:
@@ -145,7 +145,7 @@ class Constraints:
         if constraints.graph is not graph and constraints.graph.hash != graph.hash:
             raise GraphError(
                 "the constraints are for another graph: they are for {n_nodes:node}, this one has {expected:,}; make "
-                "them for this one",
+                "them for this graph",
                 n_nodes=constraints.graph.n_nodes,
                 expected=graph.n_nodes,
             )
@@ -165,7 +165,8 @@ class Constraints:
             regions = record.get("regions") or {}
             if not isinstance(regions, Mapping) or not all(isinstance(each, Mapping) for each in regions.values()):
                 raise ArgumentTypeError(
-                    "regions is {regions!r}; expected an object with an object of each", regions=regions
+                    "regions is {regions!r}; expected an object that maps the name of each region to an object",
+                    regions=regions,
                 )
             pairs = {name: (each.get("nodes"), each.get("limit")) for name, each in regions.items()}
             return cls.of(graph, {**record, "regions": pairs})
@@ -451,5 +452,5 @@ def _bytes(amount: Any, what: str) -> int:
         raise about(parameter, extended(error, "{what!w}: ", what=what)) from error
     if limit is None or limit < 0:
         kind = ArgumentTypeError if limit is None else ArgumentError
-        raise kind("{what!w} has the limit {amount!r}; give bytes, or text as 4GiB", what=what, amount=amount)
+        raise kind("{what!w} has the limit {amount!r}; give bytes, or text such as 4GiB", what=what, amount=amount)
     return min(limit, LARGEST_SUM)

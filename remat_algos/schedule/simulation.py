@@ -433,9 +433,10 @@ def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> 
     check_kind(simulation, Simulation, "simulation")
     if graph is not None and simulation.graph is not graph and simulation.graph.hash != graph.hash:
         if simulation.graph.n_nodes == graph.n_nodes:
-            raise GraphError("the simulation is of another graph; simulate on this one")
+            raise GraphError("the simulation is of another graph; simulate on this graph")
         raise GraphError(
-            "the simulation is of another graph: it has {n_nodes:node}, this one {expected:,}; simulate on this one",
+            "the simulation is of another graph: it has {n_nodes:node}, this one has {expected:,}; simulate on this "
+            "graph",
             n_nodes=simulation.graph.n_nodes,
             expected=graph.n_nodes,
         )
@@ -447,7 +448,7 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
         return ScheduleError("step {step} runs node {node}; nodes are 0 to {last}", step=step, node=about, last=last)
     if law == kernel.RUN_TWICE:
         return ScheduleError(
-            "step {step} runs {name} again, which must run only once", step=step, node=about, name=graph.labels[about]
+            "step {step} recomputes {name}, which must run only once", step=step, node=about, name=graph.labels[about]
         )
     if law == kernel.UNKNOWN_VALUE:
         return ScheduleError(
@@ -497,7 +498,7 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
     for value, step, until in schedule.lingering[~sound].tolist():
         if not 0 <= value < graph.n_values:
             raise ScheduleError(
-                "value {value} lingers; values are 0 to {last}",
+                "`lingering` names value {value}; values are 0 to {last}",
                 value=value,
                 last=graph.n_values - 1,
                 step=until,
@@ -506,7 +507,7 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
         node, name = int(graph.producer[value]), graph.value_name(value)
         if not 0 <= until <= len(schedule):
             raise ScheduleError(
-                "{name} lingers until step {until}; steps are 0 to {n_steps}",
+                "`lingering` keeps {name} until step {until}; steps are 0 to {n_steps}",
                 name=name,
                 until=until,
                 n_steps=len(schedule),
@@ -515,7 +516,7 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
             )
         if not 0 <= step < len(schedule) or (schedule.order[step] != node and (step, value) not in loads):
             raise ScheduleError(
-                "{value} of step {step} lingers, but the step neither runs {name} nor loads it",
+                "`lingering` keeps {value} of step {step}, but that step neither runs {name} nor loads the value",
                 value=name,
                 name=graph.labels[node],
                 step=step,
@@ -571,11 +572,11 @@ def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
     law, step, node = kernel.broken_mark(graph.arrays, schedule.order, graph.mark, graph.owner)
     if law == kernel.KEEP_MARK:
         raise ScheduleError(
-            "step {step:d} runs {name} again, which is marked to be kept", name=graph.labels[node], step=step, node=node
+            "step {step:d} recomputes {name}, which is marked to be kept", name=graph.labels[node], step=step, node=node
         )
     if law == kernel.RECOMPUTE_MARK:
         raise ScheduleError(
-            "step {step:d} runs {reader}, which reads the first run of {name}, which is marked to be recomputed",
+            "step {step:d} runs {reader}, which reads the first run of {name}, but {name} is marked to be recomputed",
             reader=graph.labels[int(schedule.order[step])],
             name=graph.labels[node],
             step=step,

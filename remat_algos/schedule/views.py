@@ -243,7 +243,7 @@ def stage_matrices(simulation: Simulation) -> StageMatrices:
     shape = starts.size, nodes.size
     if starts.size * nodes.size > tuning.MAX_MATRIX_ENTRIES:
         raise ScheduleError(
-            "the matrices R and S have {n_stages:,} stages of {n_nodes:,} nodes, above {max_entries:,} "
+            "the matrices R and S have {n_stages:,} stages of {n_nodes:,} nodes, which exceeds {max_entries:,} "
             "entries; make a coarser graph, such as one of layers",
             n_stages=shape[0],
             n_nodes=shape[1],

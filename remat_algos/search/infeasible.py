@@ -133,13 +133,13 @@ def _shortage(
     graph, labels, within = limits.graph, limits.graph.labels, _within(limits, candidates)
     if limits.limit is not None and limits.limit < 0:
         return Message(
-            "the device budget {device} is less than the residents, {residents!b}; give more",
+            "the device budget {device} is less than the residents take ({residents!b}); give more",
             device=limits.budget.device,
             residents=graph.resident_memory,
         )
     if within:
         return Message(
-            "overhead {allowed!w} is too low: the lowest reached is {lowest!w}",
+            "overhead {allowed!w} is too low: the lowest overhead reached is {lowest!w}",
             allowed=labels.compute(limits.overhead_limit or 0),
             lowest=labels.compute(min(within) - graph.needed_compute),
         )
@@ -152,7 +152,7 @@ def _shortage(
     elif exact is not None and _peak_bound(exact) > limits.limit:
         message.add(", and none exists in any order, as {prover} proved", prover=exact.solver)
     if lowest is not None:
-        message.add("; the lowest reached is {reached!B}, by {solver}", solver=lowest.solver)
+        message.add("; the lowest peak reached is {reached!B}, by {solver}", solver=lowest.solver)
     return message
 
 
@@ -178,7 +178,7 @@ def reserved_error(
 ) -> BudgetError:
     """Return the error for schedules whose peak is within the budget, but whose reserved bytes exceed it."""
     bound, nodes = least_peak_bound(limits.graph)
-    lowest = "; the lowest reached is {reserved!B}, for a peak of {reached!b} by {solver}"
+    lowest = "; the smallest size reached is {reserved!B}, for a peak of {reached!b} by {solver}"
     message = Message("no schedule that packs into {limit!B} was found" + lowest + "; give more")
     if least.bound is None:
         message = Message(

@@ -164,8 +164,8 @@ class Limits:
         name, needed, node = bound
         lower_bound, nodes = least_peak_bound(self.graph)
         raise BudgetError(
-            "no schedule keeps region {region} within {limit!B}: while {node} runs, it has {needed!B} live in every "
-            "schedule; give it that or more",
+            "no schedule keeps region {region} within {limit!B}: while {node} runs, {needed!B} of the region are live "
+            "in every schedule; raise its limit to that or more",
             region=name,
             limit=self.constraints.regions[name][1],
             node=self.graph.labels[node],

@@ -416,7 +416,7 @@ def _check_served(solver: Solver, run: SolverRun) -> None:
     """Raise the error that kept the named solver from yielding a candidate."""
     reason, result = solver.needs(run.limits.graph), run.outcomes.get(solver.name)
     if reason is not None:
-        raise GraphError("{name!w} cannot serve this graph: {reason!w}", name=solver.name, reason=reason)
+        raise GraphError("{name!w} does not support this graph: {reason!w}", name=solver.name, reason=reason)
     if result is None:  # not run: the start suffices
         return
     error = result.error
@@ -424,7 +424,7 @@ def _check_served(solver: Solver, run: SolverRun) -> None:
         # The solver failed after it had found a plan. The report of the plan contains the error.
         return
     if isinstance(error, ScheduleError):
-        raise extended(error, "{solver!w} cannot serve this graph: ", solver=solver.name) from error
+        raise extended(error, "{solver!w} does not support this graph: ", solver=solver.name) from error
     if isinstance(error, BudgetError) and error.plan is None:
         error.plan = lowest_plan(run.limits, run.candidates)
     raise error

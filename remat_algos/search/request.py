@@ -216,7 +216,9 @@ def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = F
     if budget.memory is None and budget.device is None and budget.overhead is None:
         raise about(
             "link",
-            ArgumentError("a link needs a budget, such as '50%' or 'least'; without one no value has to be offloaded"),
+            ArgumentError(
+                "a link needs a budget, such as '50%' or 'least'; without a budget, nothing needs to be offloaded"
+            ),
         )
     for name, is_set in ((f"the allocator {allocator}", allocator != PEAK), ("raw plans", raw)):
         if is_set:
@@ -231,12 +233,13 @@ def _registered(solver: str | Callable[..., Any]) -> Solver:
         return get_solver(solver)
     if not callable(solver):
         raise ArgumentTypeError(
-            "solver is {solver!r}; give the name of one, such as 'echo', or leave it out", solver=solver
+            "solver is {solver!r}; give the name of a solver, such as 'echo', or leave it out", solver=solver
         )
     name = getattr(solver, "__name__", "")
     if not name:
         raise ArgumentError(
-            "a {kind!w} has no name; register a function with @solver() and give that", kind=type(solver).__name__
+            "a {kind!w} has no name; register a function with @solver() and pass that function",
+            kind=type(solver).__name__,
         )
     known = find_solver(name)
     if known is None or known.function is not solver:

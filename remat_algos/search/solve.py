@@ -83,8 +83,8 @@ def solve(request: Request) -> Plan:
         If no plan fits. The error contains the lowest peak reached, the plan with that peak, the lower bound on peaks,
         and the nodes that force this bound.
     GraphError
-        If the solver cannot serve this graph, `start` has an unknown node, `link` is invalid, or with a link costs are
-        not times.
+        If the solver does not support this graph, `start` has an unknown node, `link` is invalid, or with a link costs
+        are not times.
     ScheduleError
         If `start` is not a valid schedule; the message is that of `simulate`.
     MemoryError

@@ -394,7 +394,7 @@ def _too_slow(plan: Plan, allowed: int) -> BudgetError:
     """Return the error if even the fastest plan takes more time than the budget allows."""
     labels, bound = plan.graph.labels, least_peak_bound(plan.graph, copies=True)
     return BudgetError(
-        "overhead {allowed!w} in time is too low: the lowest reached within {limit!B} is {overhead!w}",
+        "overhead {allowed!w} in time is too low: the lowest overhead reached within {limit!B} is {overhead!w}",
         allowed=labels.compute(allowed),
         limit=plan.limit or plan.peak_memory,
         overhead=labels.compute(plan.overhead_in_time),

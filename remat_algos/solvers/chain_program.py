@@ -122,7 +122,7 @@ def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> 
     if target.size and not 0 <= target.min() <= target.max() < n_sets:
         raise GraphError("target names an unknown lower set; lower sets are 0 to {last}", last=n_sets - 1)
     if chains and (target <= row_of(indptr)).any():
-        raise GraphError("with chains, sort the family: each set before its supersets")
+        raise GraphError("the family must be sorted for chains, each set before its supersets")
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:

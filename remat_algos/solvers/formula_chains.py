@@ -301,7 +301,7 @@ def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool)
 def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> None:
     if strategy is not None and strategy not in STRATEGIES:
         raise ArgumentError(
-            "strategy is {strategy!r}; use {strategies!l}, or None for time, then memory",
+            "strategy is {strategy!r}; use {strategies!l}, or None to try time first, then memory",
             strategy=strategy,
             strategies=STRATEGIES,
         )
@@ -341,8 +341,8 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
     peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
     return BudgetError(
-        "no chain of the family {family} has formula (2) within {budget!B}; the minimum is "
-        "{least!B}; give that much{wider!w}; no_remat has a peak of {reached!B}",
+        "formula (2) exceeds {budget!B} for every chain of the family {family}; its minimum is {least!B}; give at "
+        "least that much{wider!w}; no_remat has a peak of {reached!B}",
         family=family,
         budget=budget,
         least=least,

@@ -318,7 +318,7 @@ def list_candidates(graph: ComputationGraph, solver: str, limit: int | None = No
     registered = get_solver(solver)
     reason = registered.needs(graph)
     if reason:
-        raise GraphError("{solver} does not serve this graph: {reason!w}", solver=registered.name, reason=reason)
+        raise GraphError("{solver} does not support this graph: {reason!w}", solver=registered.name, reason=reason)
     stream = registered.candidates(graph, Task(limit), Clock(), options)
     candidates = []
     for each in stream:

@@ -75,7 +75,7 @@ class TreeDecomposition(Bags):
         fault, bag = kernel.first_fault(self.bag_indptr, self.bag_indices, self.parent)
         if fault == kernel.NOT_ASCENDING:
             raise GraphError(
-                "bag {bag:d} is {vertices!w}; give its vertices ascending, from 0, each once",
+                "bag {bag:d} is {vertices!w}; give its vertices in ascending order, numbered from 0, each once",
                 bag=bag,
                 vertices=self.bag(bag),
             )
@@ -139,8 +139,8 @@ class TreeDecomposition(Bags):
             place = int(np.argmax(self.bag_indices >= n_vertices))
             bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1
             raise GraphError(
-                "bag {bag} contains vertex {bag_indices}, the graph's are 0 to {last}: this is the "
-                "decomposition of another graph",
+                "bag {bag} contains vertex {bag_indices}, but the graph has the vertices 0 to {last}; the "
+                "decomposition is for another graph",
                 bag=bag,
                 bag_indices=self.bag_indices[place],
                 last=n_vertices - 1,
@@ -222,7 +222,9 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
     parent: Int32 = kernel.root_tree(n_bags, np.array(edges, np.int32).reshape(-1, 2))
     apart = np.flatnonzero(parent == -2)
     if apart.size:
-        raise GraphError("no edges lead from bag 0 to bag {apart}; connect all bags, without a cycle", apart=apart[0])
+        raise GraphError(
+            "no path of edges leads from bag 0 to bag {apart}; connect all bags, without a cycle", apart=apart[0]
+        )
     return parent
 
 
@@ -318,7 +320,7 @@ class PathDecomposition(Bags):
         if wrong.size:
             v = int(wrong[0])
             raise GraphError(
-                "vertex {v!w} has bags {first:d} to {last:d}; need 0 <= first <= last",
+                "vertex {v!w} is in the bags {first:d} to {last:d}; the first must be 0 or more, and at most the last",
                 v=v,
                 first=first[v],
                 last=last[v],
@@ -441,7 +443,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
     """Find an order of at most 16 vertices, int32[n], whose largest boundary is minimal. Its size is the pathwidth."""
     if graph.n_vertices > tuning.MAX_EXACT:
         raise GraphError(
-            "{n_vertices} vertices are too many for the minimum layout, which takes up to {max_exact}; "
+            "{n_vertices} vertices are too many for the minimum layout, which handles at most {max_exact}; "
             "use greedy_layout",
             n_vertices=graph.n_vertices,
             max_exact=tuning.MAX_EXACT,

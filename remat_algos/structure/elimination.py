@@ -62,7 +62,7 @@ class UndirectedGraph:
         if n_vertices < 0:
             raise GraphError("n_vertices is {n_vertices}; give 0 or more", n_vertices=n_vertices)
         if pairs.dtype.kind not in "iu":
-            raise GraphError("edges are pairs (u, v) of vertex ids; number the vertices from 0")
+            raise GraphError("edges must be pairs (u, v) of vertex ids; number the vertices from 0")
         outside = pairs[(pairs < 0) | (pairs >= n_vertices)]
         if outside.size:
             raise GraphError(
@@ -226,7 +226,7 @@ class Elimination(Bags):
         n = k + max(0, int(np.diff(self.bag_indptr[-2:])[0]) - 1) if k else 0
         place = _places(self.order, n)
         if (np.diff(self.bag_indptr) < 1).any() or (self.bag_indices[self.bag_indptr[:-1]] != self.order).any():
-            raise GraphError("row i of the bags begins with the i-th vertex of the order")
+            raise GraphError("row i of the bags must begin with the i-th vertex of the order")
         if self.bag_indices.size and not 0 <= self.bag_indices.min() <= self.bag_indices.max() < n:
             raise GraphError("a bag contains an unknown vertex; vertices are 0 to {n!w}", n=n - 1)
         before = row_of(self.bag_indptr) > place[self.bag_indices]
@@ -234,7 +234,7 @@ class Elimination(Bags):
             at = int(np.argmax(before))
             bag = int(np.searchsorted(self.bag_indptr, at, side="right")) - 1
             raise GraphError(
-                "bag {bag!w} contains vertex {bag_indices!w}, which was eliminated before",
+                "bag {bag!w} contains vertex {bag_indices!w}, which was eliminated earlier",
                 bag=bag,
                 bag_indices=self.bag_indices[at],
             )

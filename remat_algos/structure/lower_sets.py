@@ -102,7 +102,7 @@ class LowerSets:
             for node in nodes:
                 v = graph.node_id(node) if isinstance(node, str) else as_whole(node)
                 if v is None:
-                    raise GraphError("lower sets are sets of ids or names of nodes, found {node!r}", node=node)
+                    raise GraphError("lower sets must be sets of ids or names of nodes; found {node!r}", node=node)
                 rows[-1].append(v)
         members = np.zeros((len(rows), graph.n_nodes), np.uint8)
         for i, nodes in enumerate(rows):
@@ -214,7 +214,7 @@ def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
     """Return a copy of the rows of 64-bit words; raise GraphError if the argument has another form."""
     rows = as_array(words, "words")
     if rows.ndim != 2 or rows.dtype.kind not in "ui" or (rows.dtype.kind == "i" and rows.min(initial=0) < 0):
-        raise GraphError("lower sets are rows of words of 64 bits; make them by LowerSets.of(graph, sets)")
+        raise GraphError("lower sets must be rows of 64-bit words; make them with LowerSets.of(graph, sets)")
     return np.array(rows, np.uint64, order="C")
 
 
@@ -318,13 +318,16 @@ class LowerSetFamily:
         sizes = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
         whole = _beginnings(np.array([nodes.size]), nodes.size)
         if words[0].any() or (words[-1:] != whole).any() or (words & ~whole).any() or (np.diff(sizes) < 0).any():
-            raise GraphError("a family begins with the empty set, ends with the whole part, and is sorted by size")
+            raise GraphError(
+                "a family of lower sets must begin with the empty set, end with the whole forward part and be sorted "
+                "by size"
+            )
         object.__setattr__(self, "nodes", sealed(nodes))
         object.__setattr__(self, "words", sealed(words))
         if self.covers is not None:
             pair = as_list(self.covers, "covers")
             if len(pair) != 2:
-                raise GraphError("covers is a pair of arrays; call lower_set_family(graph)")
+                raise GraphError("covers must be a pair of arrays; call lower_set_family(graph)")
             indptr, rows = frozen(pair[0], np.int64, "covers"), frozen(pair[1], np.int32, "covers")
             check_indptr(indptr, len(self), rows.size, "covers")
             at = row_of(indptr)

@@ -63,7 +63,8 @@ def minimum_width(graph: UndirectedGraph) -> Elimination:
     n = graph.n_vertices
     if n > tuning.MAX_EXACT:
         raise GraphError(
-            "the graph has {n} vertices; the exact program takes up to {max_exact}, bounds have no limit",
+            "the graph has {n} vertices; the exact algorithm handles at most {max_exact}; use bounds, which have no "
+            "limit",
             n=n,
             max_exact=tuning.MAX_EXACT,
         )
@@ -188,8 +189,8 @@ def width_bounds(
     bounds = replace(bounds, elimination=partial_elimination(graph, order))
     if exact and bounds.stop.complete and not bounds.proven:
         error = GraphError(
-            "the treewidth is {low} to {width}; safe reductions leave {n_vertices} vertices, and the exact program "
-            "takes up to {max_exact}; use bounds",
+            "the treewidth is between {low} and {width}; safe reductions leave {n_vertices} vertices, but the exact "
+            "algorithm handles at most {max_exact}; use bounds",
             low=bounds.lower_bound,
             width=bounds.width,
             n_vertices=start.vertices.size,

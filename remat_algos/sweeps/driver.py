@@ -225,7 +225,7 @@ def executors(executor: Executor | Callable[[], Executor] | None, processes: int
             "executor is {executor!r}; give an Executor, or a callable that returns one", executor=executor
         )
     if executor is not None and processes is not None:
-        raise SweepError("processes are for the default executor only; leave out processes or executor")
+        raise SweepError("processes applies only to the default executor; leave out processes or executor")
     if processes is not None and processes < 1:
         raise about("processes", SweepError("processes is {processes}; give 1 or more", processes=processes))
     made = list[Executor]()

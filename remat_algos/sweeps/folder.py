@@ -55,7 +55,7 @@ class SweepFolder:
                 ) from None
             if path.is_dir() and any(each.name not in OWN and each.name[0] != "." for each in path.iterdir()):
                 raise SweepError(
-                    "{folder!p} has other files; name a new folder, or that of a sweep", folder=path
+                    "{folder!p} contains other files; name a new folder, or the folder of a sweep", folder=path
                 ) from None
             if path.exists() and not path.is_dir():
                 raise SweepError("{folder!p} is a file; name a folder", folder=path) from None
@@ -66,7 +66,7 @@ class SweepFolder:
             record = None
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise SweepError(
-                "{folder!p} is not the folder of a sweep: its sweep.json is another file; name a new folder",
+                "{folder!p} is not the folder of a sweep: its sweep.json was not written by a sweep; name a new folder",
                 folder=path,
             )
         if (actual := record.get("version")) != VERSION:
@@ -98,7 +98,7 @@ class SweepFolder:
         """Read a graph. Raise SweepError if its npz is missing or damaged."""
         if not self.has_graph(name):
             raise SweepError(
-                "{file!p} is missing or damaged; run the sweep again, which writes it from its source",
+                "{file!p} is missing or damaged; run the sweep again to write it from its source",
                 file=self.graph_file(name),
             )
         return from_npz(self.graph_file(name).read_bytes())
@@ -173,7 +173,7 @@ def _make(folder: Path) -> None:
         make_folder(folder)
     except (FileExistsError, NotADirectoryError) as error:
         raise SweepError(
-            "{file!p} is a file, and the sweep needs a folder of that name; remove it and run the sweep again",
+            "{file!p} is a file, but the sweep needs a folder of that name; remove it and run the sweep again",
             file=f"{folder.parent.name}/{folder.name}",
         ) from error
 

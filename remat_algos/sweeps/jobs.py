@@ -96,7 +96,9 @@ class SweepJob:
                 "graph is {graph!r}; give a file, model:NAME or a ComputationGraph", graph=self.graph
             )
         if self.nodes is not None and not isinstance(self.graph, str):
-            raise ArgumentError("nodes are for an edge list, and the graph is a ComputationGraph; leave them out")
+            raise ArgumentError(
+                "option nodes applies to an edge list, but the graph is a ComputationGraph; leave it out"
+            )
         if not isinstance(self.gradients, bool | Mapping):
             raise ArgumentTypeError(
                 "gradients are {gradients!r}; give true, false or options of differentiate", gradients=self.gradients
@@ -186,13 +188,15 @@ def graph_source(job: SweepJob) -> str | None:
 def check_job(job: SweepJob, graph: ComputationGraph) -> None:
     options = dict(job.options)
     if "solvers" in options or "progress" in options:
-        raise ArgumentError('a job has one solver, and no progress of its own; list several solvers as "solver"')
+        raise ArgumentError(
+            'a job has a single solver and no progress callback; to run several solvers, list them under "solver"'
+        )
     if unknown := [name for name in options if name not in OF_SOLVE]:
         own = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
         names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # Request reports unknown solvers
         if unknown := [name for name in unknown if name not in names]:
             raise ArgumentError(
-                "no key of a job, argument of solve or option of {solver} is called {unknown!r}{did_you_mean!w}",
+                "{unknown!r} is not a key of a job, an argument of solve or an option of {solver}{did_you_mean!w}",
                 solver=job.solver,
                 unknown=unknown[0],
                 did_you_mean=did_you_mean(unknown[0], names),
@@ -203,7 +207,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
     request = Request.of(graph, job.budget, solver=job.solver, effort=job.effort, seed=job.seed, **options)
     if any(solver.function.__module__ == "__main__" for solver in request.named or ()):
         raise ArgumentError(
-            "solver {solver!r} is defined in this script; put it into a module, and name that", solver=job.solver
+            "solver {solver!r} is defined in this script; move it to a module, and name that module", solver=job.solver
         )
 
 
@@ -246,13 +250,15 @@ def _combinations(row: Mapping[str, Any]) -> Iterator[SweepJob]:
 
 def _budget(memory: Any, overhead: Any, device: Any) -> Budget:
     if isinstance(memory, Budget | Mapping) and (overhead is not None or device is not None):
-        raise ArgumentError("the budget is an object; put the overhead and the device into it")
+        raise ArgumentError("the budget is an object; move the overhead and the device into it")
     if isinstance(memory, Budget):
         return memory
     if isinstance(memory, Mapping):
         unknown = sorted(set(map(str, memory)) - {each.name for each in fields(Budget)})
         if unknown:
-            raise ArgumentError("budget has {unknown!r}; it may have memory, overhead, device", unknown=unknown[0])
+            raise ArgumentError(
+                "budget has the unknown entry {unknown!r}; use only memory, overhead, device", unknown=unknown[0]
+            )
         return Budget(**memory)
     return Budget(memory, overhead, device)
 

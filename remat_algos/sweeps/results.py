@@ -187,7 +187,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
             record = None
         if not isinstance(record, dict):
             file = store.result_file(job)
-            raise PlanError("{file!p} is damaged and has no plan; remove it, and run the sweep again", file=file)
+            raise PlanError("{file!p} is damaged and contains no plan; remove it, and run the sweep again", file=file)
         return plan_of(record, store.read_graph(self.records[i]["graph_id"]))
 
     def csv(self) -> str:

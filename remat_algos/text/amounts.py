@@ -67,8 +67,8 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
             figures: dict[str, Any] = {"source": source, "smallest": min(costs), "largest": max(costs)}
             if not 0 <= places <= MAX_PLACES or min(costs).scaleb(places) < 1:
                 raise GraphError(
-                    "{source!p}: costs from {smallest:.3g} to {largest:.3g} cannot be kept in one unit; write 0 for "
-                    "those that do not count",
+                    "{source!p}: costs from {smallest:.3g} to {largest:.3g} cannot be stored in one unit; write 0 for "
+                    "negligible costs",
                     **figures,
                 )
             digits = min(costs).scaleb(places).adjusted() + 1
@@ -172,7 +172,7 @@ def cost_of(entry: Any) -> int | Decimal:
     number = _number(entry)
     if number is not None:
         return number
-    point = " with a decimal point and no other marks" if isinstance(entry, str) and "," in entry else ""
+    point = " with a decimal point and no other separators" if isinstance(entry, str) and "," in entry else ""
     shown = str(entry) if isinstance(entry, str) else entry  # also for NumPy strings
     raise ArgumentError("{entry!r} is not a cost; write a number" + point, entry=shown)
 

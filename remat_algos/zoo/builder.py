@@ -357,7 +357,7 @@ class Builder:
         sizes = size if isinstance(size, tuple) else (size,) * rank
         if len(sizes) != rank or not all(isinstance(n, WHOLE) for n in sizes):
             raise self.fault(
-                "{name} has {what!w} {size!r} for an image of {rank:length}; give a whole number for each",
+                "{name} has {what!w} {size!r} for an image of {rank:dimension}; give a whole number for each",
                 name=name,
                 what=what,
                 size=size,

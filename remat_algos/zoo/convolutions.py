@@ -79,8 +79,8 @@ class Convolutions(Builder):
         shape = (x.shape[0], channels, *lengths)
         if min(*lengths, *step) < 1 or min(edge) < 0:
             raise self.fault(
-                "{name} has a result of {lengths!w} with stride {stride!r} and padding {padding!r}; give a stride of 1 "
-                "or more, and less padding",
+                "{name} has an output of {lengths!w} with stride {stride!r} and padding {padding!r}; give a stride of "
+                "1 or more, and less padding",
                 name=full,
                 lengths=lengths,
                 stride=stride,

@@ -123,7 +123,7 @@ def with_optimizer(
     """
     if optimizer not in OPTIMIZERS:
         raise GraphError(
-            "no optimizer is called {optimizer!r}; {offer!w}", optimizer=optimizer, offer=offer(optimizer, OPTIMIZERS)
+            "unknown optimizer {optimizer!r}; {offer!w}", optimizer=optimizer, offer=offer(optimizer, OPTIMIZERS)
         )
     chosen = OPTIMIZERS[optimizer]
     updates = _Updates.of(graph, chosen.states)

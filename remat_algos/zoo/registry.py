@@ -106,7 +106,7 @@ def get_family(model: str) -> Family:
     families = [candidate.name for candidate in list_families()]
     otherwise = f"there are the families {', '.join(families)}"
     raise GraphError(
-        "no model is called {model!r}; {offer!w}",
+        "unknown model {model!r}; {offer!w}",
         model=model,
         offer=offer(model, [*list_models(), *families], otherwise),
     )

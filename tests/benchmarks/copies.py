@@ -157,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
     words = parser.parse_args(arguments)
     chosen = cases([word.strip() for word in words.rows.split(",")] if words.rows else [""])
     if not chosen:
-        parser.error(f"no graph is called {words.rows!r}; there are {', '.join(WANTED)}")
+        parser.error(f"unknown graph {words.rows!r}; there are {', '.join(WANTED)}")
     occasion, records = Occasion.now(), list[Record]()
     print(line(COLUMNS), flush=True)
     with ProcessPoolExecutor(words.jobs, mp_context=get_context("spawn")) as pool:

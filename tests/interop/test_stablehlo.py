@@ -385,7 +385,7 @@ def test_the_command_line_takes_lengths_behind_the_path(tmp_path, capsys):
     assert ra.read_graph(f"{file}?n=6").memory.tolist() == graph.memory.tolist()
     run = runner(capsys)
     assert run("show", f"{file}?n=6", "--inference", "--json").record["nodes"] == graph.n_nodes
-    for behind, sentence in (("", "MODEL.mlir?n=1"), ("?m=6", "is called 'm' (known: n)"), ("?n=0", "for these dims?")):
+    for behind, sentence in (("", "MODEL.mlir?n=1"), ("?m=6", "named 'm' (known: n)"), ("?n=0", "for these dims?")):
         said = run("show", f"{file}{behind}")
         assert said.code == 2
         assert sentence in " ".join(said.err.split())
@@ -409,7 +409,7 @@ def test_what_is_not_lowered_is_refused():
 
 
 def test_an_unknown_cost_is_refused():
-    with pytest.raises(ra.GraphError, match="no cost is called 'flop'; did you mean flops"):
+    with pytest.raises(ra.GraphError, match="unknown cost 'flop'; did you mean flops"):
         capture(lowered(jnp.sin, shaped(3)), cost="flop")
 
 

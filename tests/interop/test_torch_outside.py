@@ -63,7 +63,7 @@ class Logging(nn.Module):
 
 CASES = {
     "rnn": (lambda: Model(nn.RNN(16, 16)), r"RNN\(16, 16\).*recurrent=True"),
-    "only a GRU": (lambda: nn.Sequential(nn.GRU(16, 16)), r"plans nothing.*GRU\(16, 16\).*recurrent=True"),
+    "only a GRU": (lambda: nn.Sequential(nn.GRU(16, 16)), r"plans no part.*GRU\(16, 16\).*recurrent=True"),
     "hook": (hooked, r"backwards hooks.*\(between\).*remove the hook"),
     "inner gradient": (lambda: steps_in_a_row, r"torch.func.grad.*loss.backward\(\)"),
     "two lines": (lambda: Model(Logging()), r"2 parts.*graph_break.*print"),
@@ -83,7 +83,7 @@ def test_each_part_outside_is_said_once_at_the_users_line(make, match):
 def test_a_call_of_which_nothing_is_captured_is_said():
     call = torch.compile(Model(nn.Tanh()), backend=remat.backend("100%"), dynamic=False)
     (told,) = told_by(call, 8, 8)
-    assert "captured nothing of its first call" in str(told.message)
+    assert "captured no part of its first call" in str(told.message)
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -181,7 +181,7 @@ def test_a_gradient_that_pytorch_does_not_have_is_an_error():
         def forward(self, x):
             return torch.ops.remat_outside.twice(super().forward(x)).sum()
 
-    with pytest.raises(GraphError, match="PyTorch has no gradient of remat_outside::twice, so "):
+    with pytest.raises(GraphError, match="PyTorch has no gradient for remat_outside::twice, so "):
         remat.capture(Model(16, 16), (X,))
 
 

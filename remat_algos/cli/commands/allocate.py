@@ -115,7 +115,7 @@ def _check(arguments: argparse.Namespace) -> None:
             raise RematError("--buffers replaces the graph; leave out {options!l}", options=options)
     if arguments.match_range is not None and arguments.method != "sharing":
         raise RematError(
-            "--match-range {match_range} needs --method sharing; add that", match_range=arguments.match_range
+            "--match-range {match_range} needs --method sharing; add it", match_range=arguments.match_range
         )
     if len(arguments.capacity or ()) > 1 and arguments.method != "offsets":
         raise RematError(

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 def _numbers(text: str) -> list[int]:
     numbers = sorted({whole_number(word.strip()) for word in text.split(",") if word.strip()})
     if not numbers:
-        raise ArgumentError("{text!r} has no number; give some, such as 16,32,64, or leave it out", text=text)
+        raise ArgumentError("{text!r} contains no numbers; give some, such as 16,32,64, or leave it out", text=text)
     return numbers
 
 
@@ -82,7 +82,7 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
     values = arguments.values or get_family(model).values(arguments.vary, model, options)
     if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:
         raise RematError(
-            "--most {most}: the smallest value is {least}; give that or more", most=arguments.most, least=least
+            "--most {most}: the smallest value to try is {least}; give that or more", most=arguments.most, least=least
         )
     return values
 
@@ -95,11 +95,14 @@ def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
         return
     if vary in numbers:
         raise RematError(
-            "--vary {vary}: {vary} cannot vary and be {given}; leave one out", vary=vary, given=options[vary]
+            "--vary {vary}: {vary} cannot both vary and be {given}; leave one out", vary=vary, given=options[vary]
         )
     if vary in options_by_name:
         raise RematError(
-            "--vary {vary}: {vary} is not a number; {model} has {numbers!l}", vary=vary, model=model, numbers=numbers
+            "--vary {vary}: {vary} is not a number; the numeric options of {model} are {numbers!l}",
+            vary=vary,
+            model=model,
+            numbers=numbers,
         )
     raise RematError(
         "--vary {vary}: {model} has no option {vary!r} that is a number{near!w}",

@@ -63,11 +63,11 @@ def run(arguments: argparse.Namespace) -> None:
         check_solved(arguments, arguments.plan)
         plan = Plan.load(arguments.plan, read_source(arguments))
         if len(cuts) > 1:
-            raise RematError("--blocks has {count} choices; with PLAN give one, without |", count=len(cuts))
+            raise RematError("--blocks has {count} choices separated by |; with PLAN, give only one", count=len(cuts))
         graph, note, link = plan.graph, "", plan.link
     limited = arguments.budget is not None or arguments.device is not None
     if plan is None and not limited and arguments.against is None:
-        raise RematError("give PLAN, --budget SIZE, or --against every_n=2, whose peak then is the budget")
+        raise RematError("give PLAN, --budget SIZE, or --against every_n=2, whose peak then becomes the budget")
     blocks = Blocks.of(graph, cuts[0])
     current = None
     if arguments.against is not None:

@@ -54,11 +54,11 @@ def _parse(text: str, source: str) -> Tables:
     producers: dict[int, int] = {}
     for i, record in enumerate(forward):
         if variables[record.output].label != "_" or record.output in producers:
-            raise lines.fault("two forward records make variable {x}; remove one", record.line, x=record.output)
+            raise lines.fault("two forward records compute variable {x}; remove one", record.line, x=record.output)
         producers[record.output] = i
     for x, variable in enumerate(variables):
         if variable.label == "_" and x not in producers:
-            raise lines.fault("no forward record makes variable {x}; is the file whole?", variable.line, x=x)
+            raise lines.fault("no forward record computes variable {x}; is the file whole?", variable.line, x=x)
     names = {x: f"{forward[i].operation}_{x}" for x, i in sorted(producers.items())}
     nodes = []
     for x, name in names.items():
@@ -157,7 +157,10 @@ class _Lines:
     def end(self) -> None:
         if self.at < len(self.lines):
             self.at += 1
-            raise self.fault("expected the end, by the counts on line 1; correct the counts, or remove the extra lines")
+            raise self.fault(
+                "expected the end of the file after the records that line 1 counts; correct the counts, or remove the "
+                "extra lines"
+            )
 
 
 GRAPH_FORMAT = GraphFormat("cg", _parse, begins=_START)

@@ -112,8 +112,10 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
     if not kind and len(rows) == 2 * len(pairs) >= 2 * LOOSE and not all(map(_AMOUNT.fullmatch, rows)):
         kind = "pairs without any common name"
     if kind:
-        remedy = 'sizes belong to nodes: --nodes FILE; if they are nodes, write them in double quotes: "u" "v"'
-        wrong = "the two columns are {found!w}, like a table but not like a graph; {remedy!w}"
+        remedy = (
+            'give sizes of nodes with --nodes FILE; if these are names of nodes, write them in double quotes: "u" "v"'
+        )
+        wrong = "the two columns are {found!w}, which suggests a table of sizes and not edges; {remedy!w}"
         raise fault(source, wrong, found=kind, remedy=remedy)
 
 

@@ -45,7 +45,7 @@ def _check(root: ElementTree.Element, source: str) -> None:
     for place, node in enumerate(root.iterfind(".//{*}node"), start=1):
         key = node.get("id")
         if not key:
-            raise fault(source, "node {place} of the file has no id; give it one", place=place)
+            raise fault(source, "node number {place} of the file has no id; give it one", place=place)
         if key in seen:
             raise fault(source, "two nodes have the id {key!r}; give each its own", key=key)
         seen.add(key)

@@ -235,7 +235,7 @@ def _node(fields: _Fields, place: int) -> NodeRow:
         ]
         both = next((key for key in OF_VALUE if key in fields.record), None)
         if both is not None:
-            wrong = '{what!w} has both "{both}" and "values"; move it into the values'
+            wrong = '{what!w} has both "{both}" and "values"; move "{both}" into the values'
             raise fault(fields.source, wrong, what=fields.what, both=both)
     else:
         values = [fields.part(OF_VALUE)]
@@ -308,7 +308,7 @@ class _Reader:
                 continue
             (key, unit), entry = meaning, record[name]
             if key in entries:
-                twice = '"{name}" and another key mean "{key}"; keep one'
+                twice = '"{name}" and another key both mean "{key}"; keep one'
                 raise fault(self.source, twice, where=what, name=name, key=key)
             number = not isinstance(entry, bool) and isinstance(entry, int | Decimal | str)
             entries[key] = with_unit(str(entry), unit) if unit and number and key in SIZES else entry

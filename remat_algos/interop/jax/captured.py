@@ -81,7 +81,7 @@ class CapturedFunction(Result):
         arrays, tree = jax.tree_util.tree_flatten(args)
         if tree != self.in_tree:
             raise ArgumentTypeError(
-                "the arguments are nested as {tree!w}, captured as {in_tree!w}; capture again for these",
+                "the arguments are nested as {tree!w}, but were captured as {in_tree!w}; capture again for these",
                 tree=tree,
                 in_tree=self.in_tree,
             )
@@ -89,7 +89,7 @@ class CapturedFunction(Result):
             aval = jax.typeof(array)
             if (aval.shape, aval.dtype) != (expected.shape, expected.dtype):
                 raise ArgumentTypeError(
-                    "{name} is {found!w}, captured as {captured!w}; capture again for these arguments",
+                    "{name} is {found!w}, but was captured as {captured!w}; capture again for these arguments",
                     name=name,
                     found=_typed(aval),
                     captured=_typed(expected),
@@ -101,8 +101,8 @@ class CapturedFunction(Result):
         graph = plan.graph
         if graph is not self.graph and graph.hash != self.graph.hash:
             raise GraphError(
-                "the plan is for another graph: it has {n_nodes:node}, this one {captured:,}; solve the graph that was "
-                "captured from this function",
+                "the plan is for another graph: it has {n_nodes:node}, this one has {captured:,}; solve the graph that "
+                "was captured from this function",
                 n_nodes=graph.n_nodes,
                 captured=self.graph.n_nodes,
             )
@@ -177,8 +177,8 @@ def capture(
     mapped = [name for name, each in zip(names, program.equations, strict=True) if each.eqn.primitive.name in MAPPED]
     if mapped:
         warn(
-            "{mapped!l}: each function that shard_map or pmap maps over devices is one node, whose inside is "
-            "neither planned nor in the peak; capture the function that is mapped, with the arguments of one "
+            "{mapped!l}: each function that shard_map or pmap maps over devices is a single node; its operations are "
+            "neither planned nor counted in the peak; capture the mapped function itself, with the arguments of one "
             "device",
             mapped=mapped,
         )

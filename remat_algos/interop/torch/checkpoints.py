@@ -109,7 +109,7 @@ class CheckpointPlan(Result):
                     known=list(DECISIONS),
                 )
             if names.count(each.name) > 1:
-                raise PlanError("block {block!r} has two treatments; give one", block=each.name)
+                raise PlanError("block {block!r} has two decisions; give one", block=each.name)
             for operator in each.saved:
                 _parsed(operator)
 
@@ -342,7 +342,8 @@ def plan_checkpoints(
         unplanned = reserve + -(-states // rank.world) + rank.extra
         if unplanned > byte_limit(limits.device):
             template = (
-                "the device budget {device} is below parameters, inputs and optimizer states, {reached!b}; give more"
+                "the device budget {device} is less than parameters, inputs and optimizer states take ({reached!b}); "
+                "give more"
             )
             raise BudgetError(template, unplanned, unplanned, [], device=limits.device)
         limits = replace(limits, device=byte_limit(limits.device) - unplanned + graph.resident_memory)
@@ -505,7 +506,7 @@ def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
     options = dict(budget) if isinstance(budget, Mapping) else {"memory": budget}
     if not options.keys() & {"memory", "device"} or options.keys() - BUDGET:
         raise ArgumentError(
-            "budget has the entries {given!l}; give memory or device, and only entries from {known!l}",
+            "budget has the entries {given!l}; give memory or device, and use only the entries {known!l}",
             given=list(options) or ["none"],
             known=list(BUDGET),
         )

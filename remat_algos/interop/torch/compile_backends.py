@@ -154,7 +154,8 @@ class InductorBackend(TorchBackend):
             lower = min(last.limit, last.predicted) * target // last.measured
             self.partitioner.request = replace(self.partitioner.request, budget=lower)
         raise BackendError(
-            "inductor allocates {measured:,} bytes, more than {target:,}, after {attempts} plans; give a larger budget",
+            "inductor still allocates {measured:,} bytes after {attempts} plans, which exceeds the budget of "
+            "{target:,}; give a larger budget",
             measured=last.measured,
             target=target,
             attempts=tuning.ATTEMPTS,
@@ -210,7 +211,7 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
     if compiler == "inductor":
         return InductorBackend(budget, **options)
     if compiler != "eager":
-        raise ArgumentError("the compiler {compiler!r} is not known; use 'eager' or 'inductor'", compiler=compiler)
+        raise ArgumentError("unknown compiler {compiler!r}; use 'eager' or 'inductor'", compiler=compiler)
     return TorchBackend(partition_fn(budget, **options))
 
 

@@ -100,8 +100,9 @@ def check_times(cost: Cost, device: AnyDevice | None) -> None:
     """Raise ValueError unless costs are times on a known device; plans with copies to the host require such costs."""
     if device is None and isinstance(cost, str) and cost != PROFILE:
         raise ArgumentError(
-            'a link needs costs that are times on your device, but cost "{cost}" without a device is not; give device= '
-            'a name such as "h100-sxm", a file of `remat calibrate`, or "profile", which times operators here',
+            'a link needs costs that are times on your device, which cost "{cost}" without a device does not give; '
+            'give device= a name such as "h100-sxm", a file of `remat calibrate`, or "profile", which times operators '
+            "here",
             cost=cost,
         )
 

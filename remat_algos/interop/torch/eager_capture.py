@@ -635,8 +635,8 @@ def _without_kernels() -> Iterator[list[str]]:
 def no_gradient(operator: str, names: Sequence[str]) -> GraphError:
     """Return the error for parameters that get no gradient because PyTorch has none for the operator."""
     return GraphError(
-        "PyTorch has no gradient of {operator}, so {names!l} would have none; use an operator with a gradient, or "
-        "register one (torch.library.register_autograd)",
+        "PyTorch has no gradient for {operator}, so {names!l} would have no gradient; use an operator with a gradient, "
+        "or register one (torch.library.register_autograd)",
         operator=operator,
         names=list(names) or ["parameters before it"],
     )

@@ -269,7 +269,8 @@ def _checked(result: Any, loss: Any) -> torch.Tensor:
         )
     if not scalar.requires_grad:
         raise GraphError(
-            "the loss needs no gradient: no trainable parameter reaches it; check torch.no_grad() and requires_grad"
+            "the loss does not require a gradient, because it depends on no trainable parameter; check torch.no_grad() "
+            "and requires_grad"
         )
     return scalar
 
@@ -324,7 +325,8 @@ def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | s
             ) from error
         if "have been used in the graph" in str(error):
             raise GraphError(
-                "a gradient is for a tensor from outside the step; call torch.autograd.grad in forward"
+                "the step computes a gradient for a tensor that was made outside of it; call torch.autograd.grad in "
+                "forward"
             ) from error
         raise
     finally:
@@ -345,8 +347,8 @@ def _reads_numbers(error: Exception) -> GraphError:
     others = [each for each in frames if not {package, own} & {*Path(each.filename).parents}]
     frame = next((each for each in reversed(others) if Path(each.filename).parent != library), frames[-1])
     return GraphError(
-        "`{code}` (line {line} of {file}) reads elements of a tensor, but a capture has none; for the capture, turn "
-        "off code that depends on data, such as layer drop, logging and masks as indices",
+        "`{code}` (line {line} of {file}) reads elements of a tensor, which have no values during a capture; for the "
+        "capture, turn off code that depends on data, such as layer drop, logging and masks used as indices",
         code=frame.line or frame.name,
         line=frame.lineno,
         file=frame.filename,

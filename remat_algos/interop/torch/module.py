@@ -91,7 +91,9 @@ class Rematerialized(nn.Module):
     @property
     def report(self) -> GraphReport:
         if not self._last:
-            raise GraphError("a copy is planned at its first call; call it")
+            raise GraphError(
+                "a copy of a planned model is planned at its first call, which has not happened yet; call the copy"
+            )
         return self._last[-1]
 
     @property
@@ -275,7 +277,7 @@ def _check_pass(
         return
     if difference:
         raise GraphError(
-            "the planned model differs from the model in {difference!p}: the capture missed something, or the "
+            "the planned model differs from the original model in {difference!p}: the capture missed something, or the "
             "model's Python code depends on more than its inputs; use {by_name!w}, or check=False",
             difference=difference,
             by_name=BY_NAME,

@@ -91,7 +91,7 @@ def warn_of(parts: Sequence[UnplannedPart], planned: bool) -> None:
     """Warn about parts that run outside every plan, with remedies; without parts, warn that nothing was captured."""
     if not parts:
         warn_user(
-            "remat plans nothing of the model, because torch.compile has captured nothing of its first call; enable "
+            "remat plans no part of the model, because torch.compile captured no part of its first call; enable "
             "torch.compile, and make that call outside of dispatch modes and other compiled functions"
         )
         return
@@ -99,7 +99,7 @@ def warn_of(parts: Sequence[UnplannedPart], planned: bool) -> None:
     if len(parts) > CALLERS_NAMED:
         described += f"; and {len(parts) - CALLERS_NAMED:,} more, in reports[-1].graph_breaks"
     if not planned:
-        warn_user("remat plans nothing of the model: {parts!w}", parts=described)
+        warn_user("remat plans no part of the model: {parts!w}", parts=described)
         return
     warn_user(
         "{count:part} of the model {run} outside the plans and the budget of remat: {parts!w}",

@@ -236,8 +236,8 @@ class _Rerun(LightMode):
             is_same = is_same and next(self.sequence, None) is operator
         if not is_same:
             raise BackendError(
-                "a block runs {operator} when it is recomputed, but another operator in its forward; if it creates a "
-                "table, a mask or a cache in its first call, call the model once before training",
+                "recomputing a block runs {operator} where its forward part ran another operator; if the block creates "
+                "a table, a mask or a cache in its first call, call the model once before training",
                 operator=str(operator),
             )
         if stored is None:

@@ -133,7 +133,7 @@ def animation(
     lanes = Lanes.of(subject)
     if (nodes := lanes.graph.n_nodes) > tuning.MAX_DRAWN_NODES:
         raise PlanError(
-            "an animation has {max_nodes:,} nodes at most, and the graph {nodes:node}; make a coarser graph, "
+            "an animation can show at most {max_nodes:,} nodes, but the graph has {nodes:node}; make a coarser graph, "
             "such as one of layers",
             max_nodes=tuning.MAX_DRAWN_NODES,
             nodes=nodes,
@@ -141,14 +141,13 @@ def animation(
     steps = checked_steps(steps, lanes.trace.size)
     if len(steps) > tuning.MAX_DRAWN_STEPS:
         raise PlanError(
-            "an animation has {max_steps:,} steps at most, and these are {n_steps:,}; choose some, "
-            "steps=range(0, {max_steps}) or --steps 0:{max_steps}, or make a coarser graph, such as one "
-            "of layers",
+            "an animation can show at most {max_steps:,} steps, but there are {n_steps:,}; choose some, with "
+            "steps=range(0, {max_steps}) or --steps 0:{max_steps}, or make a coarser graph, such as one of layers",
             max_steps=tuning.MAX_DRAWN_STEPS,
             n_steps=len(steps),
         )
     if seconds is not None and not 0 < seconds <= tuning.MAX_SECONDS:
-        wrong = "seconds is {seconds}; give a number above 0, {longest} at most"
+        wrong = "seconds is {seconds}; give a number above 0 and at most {longest}"
         raise about("seconds", ArgumentError(wrong, seconds=seconds, longest=tuning.MAX_SECONDS))
     every = [lanes, *map(Lanes.of, compared)]
     top = max(1, *(max(each.simulation.peak_memory, each.limit or 0) for each in every))

@@ -65,7 +65,7 @@ def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None)
     [6, 2, 8]
     """
     if of not in ("memory", "compute"):
-        raise ArgumentError("a breakdown is of memory or compute, not of {of!r}", of=of)
+        raise ArgumentError("a breakdown shows memory or compute, not {of!r}", of=of)
     breakdowns = _named(subjects)
     ax = axes.of_size(ax, 4 + (2.2 if of == "memory" else 1.1) * max(2, len(breakdowns)), 4.8)
     return (_memory if of == "memory" else _compute)(ax, breakdowns)

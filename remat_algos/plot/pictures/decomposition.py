@@ -272,7 +272,7 @@ def _names(decomposition: TreeDecomposition, names: Iterable[str] | None, graph:
         named = list(names)
         if len(named) <= largest:
             raise ArgumentError(
-                "{n_named:name}, but a bag contains vertex {largest}; name each vertex",
+                "there are only {n_named:name}, but a bag contains vertex {largest}; give each vertex a name",
                 n_named=len(named),
                 largest=largest,
             )

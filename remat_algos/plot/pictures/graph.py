@@ -60,8 +60,8 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
     graph, runs, kinds = _what(subject, copies)
     if graph.n_nodes > tuning.MAX_DOTS:
         raise ArgumentError(
-            "{n_nodes:,} nodes are too many to draw, the limit is {max_drawn:,}; the pictures memory and schedule show "
-            "graphs of any size",
+            "{n_nodes:,} nodes are too many to draw; the limit is {max_drawn:,}; use the pictures memory or schedule, "
+            "which show graphs of any size",
             n_nodes=graph.n_nodes,
             max_drawn=tuning.MAX_DOTS,
         )

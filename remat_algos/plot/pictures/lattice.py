@@ -98,10 +98,10 @@ def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
         try:
             return lower_set_family(family, cap=tuning.MAX_DRAWN_SETS)
         except GraphError:
-            many = "the lower sets of the graph are too many to draw, "
+            many = "the graph has too many lower sets to draw; "
             raise ArgumentError(many + remedy, max_drawn=tuning.MAX_DRAWN_SETS) from None
     if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > tuning.MAX_DRAWN_SETS:
-        many = "{n_sets:,} lower sets are too many to draw, " + remedy + " or of a part of the graph"
+        many = "{n_sets:,} lower sets are too many to draw; " + remedy + " or of a part of the graph"
         raise ArgumentError(many, n_sets=len(family), max_drawn=tuning.MAX_DRAWN_SETS)
     return family
 
@@ -122,7 +122,7 @@ def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[i
             passed.append(row.get(so_far.tobytes(), -1))
         if passed[-1] < 0:
             raise ArgumentError(
-                "lower set {i} of the path is not in the family; draw the path in the family it is from", i=i
+                "lower set {i} of the path is not in the family; draw the path with the family that contains it", i=i
             )
         cuts.append(passed[-1])
     return cuts, [at for at in passed if at >= 0]

@@ -73,13 +73,13 @@ def report(plan: Plan | Simulation, compared: Plan | Simulation | None = None, *
     graph = plan.graph
     if graph.n_nodes > tuning.MAX_DRAWN_NODES:
         raise PlanError(
-            "a report steps through {max_nodes:,} nodes at most, and the graph has {n_nodes:node}; make a "
+            "a report can step through at most {max_nodes:,} nodes, but the graph has {n_nodes:node}; make a "
             "coarser graph, such as one of layers",
             max_nodes=tuning.MAX_DRAWN_NODES,
             n_nodes=graph.n_nodes,
         )
     if compared is not None and compared.graph.hash != graph.hash:
-        raise PlanError("the two plans are of different graphs; give two plans of one graph")
+        raise PlanError("the two plans are for different graphs; give two plans of one graph")
     name = plan.method if isinstance(plan, Plan) else "plan"
     if compared is None:
         compared, other = baseline(graph), "no rematerialization"

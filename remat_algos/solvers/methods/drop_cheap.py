@@ -86,7 +86,7 @@ def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str)
     several = [name for name, is_chosen in choices.items() if is_chosen]
     if len(several) > 1:
         raise ArgumentError(
-            "{one} alone determines what is dropped; leave out {other}", one=several[0], other=several[1]
+            "{one} alone determines which nodes are dropped; leave out {other}", one=several[0], other=several[1]
         )
     if threshold is not None:
         try:
@@ -133,6 +133,8 @@ def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
     for name in names:
         if operation_kind(name) is None and name not in there:
             raise ArgumentError(
-                "drop names {name!r}, which is not an operation of this graph; it has {there!l}", name=name, there=there
+                "drop names {name!r}, which is not an operation of this graph; its operations are {there!l}",
+                name=name,
+                there=there,
             )
     return list(dict.fromkeys(map(kind_name, names)))

@@ -44,7 +44,8 @@ def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, In
     """Return the nodes that the closure bound recomputes at a slightly lower and at a slightly higher price."""
     if bound.prices is None:
         raise ArgumentError(
-            "the bound has no price: its source is {source!r}; give a closure bound", source=bound.source
+            "the bound has no price per byte, because its source is {source!r}; give a closure bound",
+            source=bound.source,
         )
     cuts, step = ClosureCuts(graph), Fraction(1, tuning.NEARLY_EQUAL)
     low, high = (cuts.search.side(*cuts.moment(bound, 1 + each))[2] for each in (-step, step))

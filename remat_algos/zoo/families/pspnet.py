@@ -35,7 +35,7 @@ def pspnet(
     """
     if depth < MIN_DEPTH or depth % 3 != 2:
         raise net.fault(
-            "depth is {depth}; give {min_depth} or 3, 6, 9, ... more, such as 50 (stages 3, 4, 6, 3)",
+            "depth is {depth}; give {min_depth} plus a multiple of 3, such as 50 (stages 3, 4, 6, 3)",
             depth=depth,
             min_depth=MIN_DEPTH,
         )
