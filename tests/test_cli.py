@@ -441,7 +441,7 @@ def test_an_interrupt_while_the_words_of_a_command_are_parsed_is_one_line(remat,
 CLAIMS = {
     "lower peak": ({"peak_memory": 19}, "peak_memory"),
     "other budget": ({"budget": {"memory": "70%", "overhead": None, "device": None}}, "budget"),
-    "no bound": ({"bound": None}, "a bound None"),
+    "no bound": ({"bound": None}, "a bound of None"),
     "no step": ({"schedule": []}, "grad(a)"),
     "no frees": ({"frees": []}, "frees"),
 }

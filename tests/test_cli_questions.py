@@ -738,5 +738,5 @@ def test_an_order_against_a_mark_is_refused_whether_it_is_written_down_or_not(re
     for words in ([], ["order.txt"]):
         said = remat("simulate", "marked.nodes.csv", *words)
         assert said.code == 2
-        assert "which is marked to be recomputed" in said.err
+        assert "is marked to be recomputed" in said.err
     assert remat("simulate", "marked.nodes.csv", "--recompute", "a").code == 0

@@ -199,7 +199,7 @@ def test_a_string_of_a_json_list_is_one_name(read):
 
 
 def test_an_unknown_form_is_refused():
-    with pytest.raises(PlanError, match="the form 'yaml' is not known; use plan, frees, names, actions"):
+    with pytest.raises(PlanError, match="unknown form 'yaml'; use plan, frees, names, actions"):
         plan_of(ABC, WANTED).text("yaml")
 
 

@@ -177,7 +177,7 @@ def test_files_that_are_no_text_or_not_there_are_refused(tmp_path):
 def test_nothing_is_written_for_another_graph(tmp_path):
     file = tmp_path / "x.td"
     file.write_text("before")
-    with pytest.raises(GraphError, match="bag 0 contains vertex 1, the graph's are 0 to 0"):
+    with pytest.raises(GraphError, match="bag 0 contains vertex 1, but the graph has the vertices 0 to 0"):
         write_td(TreeDecomposition.from_bags([[0, 1]], []), file, 1)
     assert file.read_text() == "before"
     with pytest.raises(OSError, match=r"x\.gr"):
