@@ -777,7 +777,7 @@ def changed(old, new, count=1):
 BAD_CG = {
     "cut short": (CG[:-40], "expected an input, found the end; is"),
     "an odd number of records": (changed("8 4\n", "8 3\n"), {"line": 1, "n_records": 3}),
-    "more than promised": (CG + "forward\n", "expected the end of the file after the records"),
+    "more than promised": (CG + "forward\n", "expected the end of the file; correct"),
     "ids out of order": (changed("2 30 0", "3 30 0"), {"line": 4, "x": 2}),
     "no label": (changed("3 20 _", "3 20"), {"line": 5, "x": 3}),
     "no number": (changed("3 20 _", "3 x _"), {"line": 5, "x": 3}),

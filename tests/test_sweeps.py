@@ -836,7 +836,7 @@ def test_a_folder_that_is_no_sweeps_is_refused(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all of it")
     (tmp_path / "file").touch()
-    for name, said in (("mine", "has other files"), ("file", "is a file")):
+    for name, said in (("mine", "contains other files"), ("file", "is a file")):
         with pytest.raises(SweepError, match=said):
             ra.sweep(ROWS, tmp_path / name)
     for name in ("mine", "missing"):
@@ -1042,14 +1042,14 @@ def test_the_command_says_how_many_failed_and_why(jobs, remat, tmp_path):
         (["jobs.jsonl", "-o", "r", "--memory", "much"], "--memory: 'much' is not a size"),
         (["jobs.jsonl", "-o", "r", "--import", "no_such_module"], "module 'no_such_module' cannot be imported"),
         (["jobs.jsonl", "-o", "r", "--table", "t.xls"], "t.xls does not end in .csv, .parquet"),
-        (["jobs.jsonl", "-o", "."], ". has other files; name a new folder"),
+        (["jobs.jsonl", "-o", "."], ". contains other files; name a new folder"),
         ([".", "--retries", "3"], "--retries needs jobs, but . is a folder of results"),
         ([".", "--part", "1/1"], "--part needs jobs, but . is a folder of results"),
         ([".", "--retry-failed"], "--retry-failed needs jobs"),
         (["."], ". is not the folder of a sweep"),
         (
             ["jobs.jsonl", "-o", "r", "--dask", "tcp://x", "--processes", "2"],
-            "--dask uses processes of its own; leave out one",
+            "--dask has its own processes; leave out one",
         ),
     ],
     ids=" ".join,

@@ -69,9 +69,7 @@ class Trace:
         if stream.min(initial=0) < 0 or stream.max(initial=0) >= 2**31:
             raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")
         if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):
-            raise AllocationError(
-                "the steps of a trace must ascend, starting at 0 or later and staying below {steps}", steps=self.steps
-            )
+            raise AllocationError("the steps of a trace must ascend and be from 0 to below {steps}", steps=self.steps)
         self._check_events()
 
     @classmethod
@@ -131,10 +129,6 @@ class Trace:
         late[event[requested]] = requested
         freed = np.flatnonzero(event < 0)
         if (late[~event[freed]] > freed).any():
-            raise AllocationError(
-                "a buffer of the trace is freed before it is requested; list each request before its free"
-            )
+            raise AllocationError("a buffer of the trace is freed before it is requested; request it first")
         if self.event.size > 1 and (np.diff(2 * self.step + (self.event < 0)) < 0).any():
-            raise AllocationError(
-                "in one step of the trace, a request follows a free; put the requests of each step first"
-            )
+            raise AllocationError("a step of the trace has a request after a free; put requests first")

@@ -185,10 +185,7 @@ class LowerBound:
             ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
         valid = isinstance(nodes, list) and all(type(each) in (str, int) and each in ids for each in nodes)
         if not valid or not nodes:
-            raise PlanError(
-                '"bound" in the details of the plan is {record!r}; expected an object with the nodes of the bound',
-                record=record,
-            )
+            raise PlanError('"bound" in the details of the plan is {record!r}; expected "nodes"', record=record)
         prices = {kind: read(record[key]) for kind, (key, read) in RECORDED.items() if record.get(key) is not None}
         if prices.keys() - {of}:
             raise PlanError(BOUND_OF_ANOTHER)

@@ -107,9 +107,7 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     if backend not in BACKENDS:
         raise unknown_name("backend", backend, BACKENDS)
     if repeats < 1 or size < 1:
-        raise ArgumentError(
-            "repeats is {repeats} and size is {size}; give 1 or more for both", repeats=repeats, size=size
-        )
+        raise ArgumentError("repeats is {repeats} and size is {size}; give 1 or more", repeats=repeats, size=size)
     library = _numpy() if backend == "numpy" else _cupy()
     try:
         timings = measure(library, dict.fromkeys(("float32", dtype)), repeats, size)

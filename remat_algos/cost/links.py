@@ -162,9 +162,7 @@ class Link:
         rates = [_rate(part, link) for part in link.split(",")]
         if len(rates) > 2:
             raise GraphError(
-                "{link!r} has {n_rates} rates; give one for both directions, or two: out, into",
-                link=link,
-                n_rates=len(rates),
+                "{link!r} has {n_rates} rates; give one, or two (out, into)", link=link, n_rates=len(rates)
             )
         return cls(rates[0], rates[-1], name=link.strip())
 

@@ -193,10 +193,7 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
     wrong = array[(array < 0) | (array > 2**31 - 1)]
     if wrong.size:
         raise ArgumentError(
-            "{name!w} is {wrong}; give a whole number from 0 to {max_rounds}",
-            name=name,
-            wrong=wrong[0],
-            max_rounds=2**31 - 1,
+            "{name!w} is {wrong}; give a number from 0 to {max_rounds}", name=name, wrong=wrong[0], max_rounds=2**31 - 1
         )
     by_node: list[int] = array.tolist()
     return by_node

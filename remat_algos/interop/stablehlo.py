@@ -165,9 +165,7 @@ def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
     names = set(chain(*symbols.values()))
     check_known(dims, names, names)
     if shapes and _takes_lengths(main):
-        raise GraphError(
-            "the module takes lengths of dimensions as arguments; give jax.export.export(jax.jit(g))(*args)"
-        )
+        raise GraphError("the module takes lengths as arguments; give jax.export.export(jax.jit(g))(*args)")
     missing = [name for name in chain(*symbols.values()) if name not in dims]
     if missing:
         lacking = [k for k in unsized if not dims.keys() >= set(symbols[k])]

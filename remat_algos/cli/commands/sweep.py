@@ -98,9 +98,7 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
     if arguments.output is None:
         raise RematError("results need a folder; give -o FOLDER")
     if arguments.dask is not None and arguments.processes is not None:
-        raise RematError(
-            "--processes applies to this machine, but --dask uses processes of its own; leave out one of them"
-        )
+        raise RematError("--processes is for this machine, but --dask has its own processes; leave out one")
     if arguments.table:
         check_overwrite(arguments, arguments.table)
     if arguments.modules:

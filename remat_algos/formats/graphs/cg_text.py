@@ -157,10 +157,7 @@ class _Lines:
     def end(self) -> None:
         if self.at < len(self.lines):
             self.at += 1
-            raise self.fault(
-                "expected the end of the file after the records that line 1 counts; correct the counts, or remove the "
-                "extra lines"
-            )
+            raise self.fault("expected the end of the file; correct the counts on line 1, or remove the extra lines")
 
 
 GRAPH_FORMAT = GraphFormat("cg", _parse, begins=_START)
