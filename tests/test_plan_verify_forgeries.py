@@ -148,7 +148,7 @@ FORGED = [
     ("runs", {"constraints.max_runs": {"e": 0}}, "constraints"),
     ("runs", {"constraints.regions.half.limit": 0}, "to satisfy its constraints, but "),
     # the lower bound on the peak
-    *[("auto", {"peak_bound": each}, f"peak_bound {each}; the graph gives 6") for each in (5, 7)],
+    *[("auto", {"peak_bound": each}, f"peak_bound {each}, but the graph gives 6") for each in (5, 7)],
     ("link", {"peak_bound": 6}, "peak_bound 6, but the graph gives 5"),
     ("auto", {"details.peak_bound": 7}, "no peak below 7, but its own is 6"),
     # the lower bound on compute and time: its scope and source
@@ -169,8 +169,8 @@ FORGED = [
     ("link", {"bound_source": "live_set_search"}, "a bound on time by 'live_set_search', which proves no bounds"),
     ("auto", {"bound_source": "minimum cuts with a link"}, "a bound on compute by 'minimum cuts with a link', which"),
     # its figure
-    *(("link", {"bound": each}, f"bound on time {each}; ") for each in (12, 16)),
-    *(("auto", {"bound": each}, f"bound on compute {each}; ") for each in (12, 16)),
+    *(("link", {"bound": each}, f"bound on time {each}, but ") for each in (12, 16)),
+    *(("auto", {"bound": each}, f"bound on compute {each}, but ") for each in (12, 16)),
     ("one pass", {"bound": 14}, "bound on compute 14, but one pass computes 13"),
     ("without a source", {"bound": 12}, "bound on compute, which names no source, 12, but one pass"),
     ("link at one pass", {"bound": 14}, "bound on time 14, but one pass takes 13"),
