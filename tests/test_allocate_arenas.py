@@ -261,7 +261,7 @@ def test_without_the_named_buffer_the_others_fit():
 
 def test_a_search_that_was_cut_short_proves_nothing():
     buffers = hard_buffers()
-    with pytest.raises(CapacityError, match="was found \\(none may exist, or give a longer time limit\\)") as error:
+    with pytest.raises(CapacityError, match="was found") as error:
         pack_arenas(buffers, [40_000, 26_000], time_limit=0.3)
     assert not error.value.proven
 

@@ -337,9 +337,9 @@ def test_what_is_written_over_is_asked_for_once():
         ([~0, 0], [0, 1], "before it is requested"),
         ([~1], [0], "before it is requested"),
         ([2], [0], {"last": 1}),
-        ([0, 1], [1, 0], "must ascend"),
+        ([0, 1], [1, 0], "ascending"),
         ([0], [2], {"steps": 2}),
-        ([0, ~0, 1], [0, 0, 0], "a request follows a free"),
+        ([0, ~0, 1], [0, 0, 0], "a request after a free"),
     ],
 )
 def test_traces_that_cannot_be(event, step, said):

@@ -304,8 +304,8 @@ def test_the_command_draws_a_plan_or_a_graph(net, tmp_path):
     ("words", "message"),
     [
         (("net.csv", "-o", "x.gif"), "-o: x.gif: an animation is an SVG; give a path that ends in .svg"),
-        (("net.csv", "--seconds", "0"), "--seconds is 0.0; give a number above 0, 600 at most"),
-        (("net.csv", "--seconds", "inf"), "--seconds is inf; give a number above 0, 600 at most"),
+        (("net.csv", "--seconds", "0"), "--seconds is 0.0; give a number above 0 and at most 600"),
+        (("net.csv", "--seconds", "inf"), "--seconds is inf; give a number above 0 and at most 600"),
         (("net.csv", "--steps", "0:99"), "--steps 0:99: the schedule has 8 steps, from 0"),
         (("other.csv", "plan.json", "-o", "old.svg"), "another graph"),
         (("net.csv", "-o", "no/plan.svg"), "there is no folder"),

@@ -193,7 +193,7 @@ def test_the_places_on_the_host_are_within_its_limit_too(monkeypatch):
     run = execute(graph, simulation, link=link, checking=True)
     assert run.mismatches == []
     monkeypatch.setattr("remat_algos.executor.tuning.HOST_PACKING", 0)
-    with raises(OutOfMemoryError, requested=8, free=7, where=" in one piece"):
+    with raises(OutOfMemoryError, requested=8, free=7, where=" in one block"):
         execute(graph, simulation, link=link)
 
 

@@ -208,7 +208,7 @@ def test_other_things_of_numpy_are_type_errors(given):
         ({"memory": -1}, {"what": "memory", "amount": -1}),
         ({"device": -1}, {"what": "device", "amount": -1}),
         ({"overhead": -1}, {"what": "overhead", "amount": -1}),
-        ({"memory": "half"}, "a share is written 50%, the lowest peak least"),
+        ({"memory": "half"}, "write a share as 50%"),
         *(
             ({"memory": text}, {"what": "memory"})
             for text in ("-50%", "half", "", "%", "50%%", "1e2%", "nan%", "8EiB", "1e999999 GiB")

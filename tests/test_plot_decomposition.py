@@ -217,7 +217,7 @@ def test_what_does_not_fit_together_is_refused_in_one_sentence():
         plot.decomposition(found, "abc")
     with raises(ArgumentError, n_separators=3, n_bags=5):
         plot.decomposition(found, separators=SeparatorTree.balanced(path(3), 4))
-    with pytest.raises(GraphError, match="decomposition of another graph"):
+    with pytest.raises(GraphError, match="decomposition is for another graph"):
         plot.decomposition(found, graph=ComputationGraph.from_edges([(0, 1)]))
 
 

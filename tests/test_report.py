@@ -167,10 +167,10 @@ def test_pages_of_networks_are_small(nodes, most_bytes):
 
 def test_what_cannot_be_shown_is_refused(plan, monkeypatch):
     other = ra.differentiate(ra.ComputationGraph.from_edges([(0, 1)]))
-    with pytest.raises(PlanError, match="of different graphs; give two plans of one graph"):
+    with pytest.raises(PlanError, match="for different graphs; give two plans of one graph"):
         report(plan, ra.solve(other, "100%"))
     forward = ra.ComputationGraph.from_edges([(f"n{i}", f"n{i + 1}") for i in range(9)], memory=1000)
-    with pytest.raises(PlanError, match="of different graphs"):  # before its gradients, which are in the other
+    with pytest.raises(PlanError, match="for different graphs"):  # before its gradients, which are in the other
         report(plan, ra.solve(forward, "100%", raw=True))
     with pytest.raises(TypeError, match="plan is a"):
         report(plan.graph)

@@ -460,7 +460,7 @@ def test_lower_sets_of_another_graph_do_not_fit():
 
 
 def test_words_of_lower_sets_are_rows_and_cannot_be_written():
-    with pytest.raises(GraphError, match="rows of words"):
+    with pytest.raises(GraphError, match="rows of 64-bit words"):
         LowerSets(np.zeros(3, np.uint64))
     source = np.array([[1], [3]], np.uint64)
     sets = LowerSets(source)

@@ -24,10 +24,10 @@ KUMAR = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
 WORDS = {
     "unknown": "; nodes are 0 to",
     "unmade": "before it has been computed",
-    "once": "again, which must run only once",
+    "once": "which must run only once",
     "output": "is never computed; run",
-    "keep": "again, which is marked to be kept",
-    "recompute": "which is marked to be recomputed",
+    "keep": "which is marked to be kept",
+    "recompute": "is marked to be recomputed",
 }
 any_graph = graphs(max_nodes=10) | training_graphs(max_nodes=14) | captured_graphs(max_nodes=14)
 

@@ -456,7 +456,7 @@ def test_with_a_formula_budget_the_chain_is_the_best_or_there_is_none(by_solver,
 def test_below_the_least_formula_budget_there_is_an_error_and_no_candidate(by_solver, name):
     graph = by_solver[name]
     least = least_budget(graph, "wide" if name == "approximate_dp" else "exact")
-    with pytest.raises(BudgetError, match="the minimum is"):
+    with pytest.raises(BudgetError, match="its minimum is"):
         next(iter(get_solver(name).candidates(graph, Task(), Clock(), {"formula_budget": least - 1})))
 
 

@@ -39,7 +39,7 @@ OF_SOLVING = ("budget", "overhead", "device", "link", "host", "link_share", "sol
 INPUTS = ("order", "plan", "compare", "start", "mirror", "buffers", "in_place_table", "jobs")
 """Options that name files to read, in addition to the graph."""
 PICTURES = ("memory", "schedule", "graph", "matrix")
-LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or a device file that has a link"
+LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (store, load), or a device file that has a link"
 REGION = "NAME=PATTERN:BYTES"
 # Column in which the summaries of a listing begin.
 LISTING = 25

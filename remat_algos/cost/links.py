@@ -132,7 +132,7 @@ class Link:
         ----------
         link : Link, str or mapping
             A name of the table, regardless of case, blanks and hyphens: "pcie5". Bytes per second: "50GB/s" both ways,
-            or "50GB/s,25GB/s" out and into. Or a `record`, in which rates and `host` may also be strings.
+            or "50GB/s,25GB/s" (store, load). Or a `record`, in which rates and `host` may also be strings.
         share : float or str, optional
             Share of the rates that plans use, instead of the link's own.
 
@@ -162,7 +162,7 @@ class Link:
         rates = [_rate(part, link) for part in link.split(",")]
         if len(rates) > 2:
             raise GraphError(
-                "{link!r} has {n_rates} rates; give one, or two (out, into)", link=link, n_rates=len(rates)
+                "{link!r} has {n_rates} rates; give one, or two (store, load)", link=link, n_rates=len(rates)
             )
         return cls(rates[0], rates[-1], name=link.strip())
 
@@ -408,4 +408,4 @@ def _of_row(row: str) -> Link:
 
 
 LINKS = {link.name: link for link in map(_of_row, _TABLE.strip().splitlines())}
-FORMS = f"{', '.join(LINKS)}, or rates such as 50GB/s, or 50GB/s,25GB/s for out and into"
+FORMS = f"{', '.join(LINKS)}, a rate such as 50GB/s, or two such as 50GB/s,25GB/s (store, load)"

@@ -263,7 +263,7 @@ def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
     sizes = [] if graph.resident is None else graph.resident.memory.tolist()
     given = len(arrays) if isinstance(arrays, Sequence) else type(arrays).__name__
     if given != len(sizes):
-        raise BackendError("the operators return {given} residents, not {count}", given=given, count=len(sizes))
+        raise BackendError("the operators return {given} residents; expected {count}", given=given, count=len(sizes))
     for name, array, size in zip(graph.resident_names, arrays, sizes, strict=True):
         nbytes = getattr(array, "nbytes", None)
         if nbytes is None:

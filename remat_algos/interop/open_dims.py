@@ -37,11 +37,15 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
     unknown = next((name for name in dims if name not in bound), None)
     if unknown is None:
         return
-    near = did_you_mean(unknown, symbols) or "; remove it from dims"
+    near = did_you_mean(unknown, symbols) or "; remove it"
     if not symbols or "mean" in near:
-        raise GraphError("there is no dimension without a length named {unknown!r}{near!w}", unknown=unknown, near=near)
+        raise GraphError(
+            "dims gives a length for {unknown!r}, but no dimension of that name needs one{near!w}",
+            unknown=unknown,
+            near=near,
+        )
     raise GraphError(
-        "there is no dimension without a length named {unknown!r} (known: {known!l}); remove it from dims",
+        "dims gives a length for {unknown!r}, but no dimension of that name needs one (known: {known!l}); remove it",
         unknown=unknown,
         known=sorted(symbols),
     )

@@ -216,7 +216,7 @@ def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[in
     between = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
     if not between:
         to = "on" if most is None else "to {most}"
-        template = "there is no value to try from {least} " + to + " to try; give other limits"
+        template = "there is no value to try from {least} " + to + "; give other limits"
         raise ArgumentError(template, least=least, most=most)
     return between
 

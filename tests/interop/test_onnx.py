@@ -833,7 +833,7 @@ def test_the_command_line_reads_a_model(file, capsys):
         ("?batch", "'batch' is not a length of a dimension"),
         ("?batch=-1", "'batch=-1' is not a length of a dimension"),
         ("?", "'' is not a length of a dimension"),
-        ("?batches=8", "there is no dimension without a length named 'batches'; did you mean batch"),
+        ("?batches=8", "no dimension of that name needs one; did you mean batch"),
     ],
 )
 def test_what_is_wrong_behind_the_path_is_told(file, behind, sentence):

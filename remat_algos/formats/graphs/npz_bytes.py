@@ -139,7 +139,7 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
         if array.ndim != 1:
             raise ArgumentError("{name} has {ndim} dimensions, expected 1", name=name, ndim=array.ndim)
     if any(array.dtype.kind not in "biu" for array in stored.values()):
-        raise ArgumentError("an array does not contain whole numbers")
+        raise ArgumentError("an array contains numbers of another type; give whole numbers")
     arguments: dict[str, Any] = {name: stored[name] for name in ARRAYS}
     arguments |= {name: stored.get(name) for name in OPTIONAL_ARRAYS}
     if "backward.saved_indptr" in stored:

@@ -100,9 +100,9 @@ def check_times(cost: Cost, device: AnyDevice | None) -> None:
     """Raise ValueError unless costs are times on a known device; plans with copies to the host require such costs."""
     if device is None and isinstance(cost, str) and cost != PROFILE:
         raise ArgumentError(
-            'a link needs costs that are times on your device, which cost "{cost}" without a device does not give; '
-            'give device= a name such as "h100-sxm", a file of `remat calibrate`, or "profile", which times operators '
-            "here",
+            'a link needs costs that are times on your device, but cost "{cost}" gives no times without a device; '
+            'set device to a name such as "h100-sxm", to a file of `remat calibrate`, or to "profile", which times '
+            "the operators on this machine",
             cost=cost,
         )
 
