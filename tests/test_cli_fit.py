@@ -146,7 +146,7 @@ def test_an_interrupt_leaves_what_was_found(remat, monkeypatch):
 def test_help_says_what_is_not_counted(remat):
     said = " ".join(remat("fit", "--help").out.split())
     assert "gradients of parameters are counted only with parameter_gradients=true or an optimizer" in said
-    assert f"({command.MAX_VALUE}, without --values)" in said
+    assert f"(default: {command.MAX_VALUE}, or the largest of --values)" in said
 
 
 def test_a_value_that_cannot_be_built_is_named(remat):

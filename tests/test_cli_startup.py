@@ -112,7 +112,7 @@ def test_help_names_the_formats_of_the_registry(capsys):
     own = [form for form in registry.graph_formats() if form.read.__module__.startswith(rooms)]
     assert main(["convert", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert f"(tables, {', '.join(form.name for form in own)}: " in text
+    assert f"(tables, {', '.join(form.name for form in own)}; " in text
     assert all(f"X{ending}" in text for form in own if form.write is not None for ending in form.endings)
 
 

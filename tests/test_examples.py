@@ -419,7 +419,7 @@ SCRIPTS = {
         ["13 lower sets of 8 nodes", "    1 e         3     4     6     2    15", "22 B for an overhead of 7"],
         {
             "lower_sets_lattice.svg": ["abde", "order of the forward part", "formula (2)"],
-            "lower_sets_terms.svg": ["(iv) co-inputs of what reads it", "simulated peak, with liveness", "23 B"],
+            "lower_sets_terms.svg": ["(iv) other inputs of later readers", "simulated peak, with liveness", "23 B"],
         },
     ),
     "6_tree_decompositions.py": Script(
@@ -430,7 +430,7 @@ SCRIPTS = {
             "in batches: abcdeEDCBaA, 5 bytes for 11 runs",
         ],
         {
-            "twremat_decomposition.svg": ["c C B", "(b) (c) (B)", "8 bags, width 2", "in brackets: in an upper level"],
+            "twremat_decomposition.svg": ["c C B", "(b) (c) (B)", "8 bags, width 2", "in brackets: vertices"],
             "twremat_schedule.svg": ["10 nodes in 13 steps, 3 extra runs", "peak 4 B", "recomputed"],
         },
     ),
@@ -452,7 +452,7 @@ SCRIPTS = {
     ),
     "9_own_operators.py": Script(
         ["100%: 1,835,012 bytes, 0 extra runs", "50%: 9", "extra runs, arena "],
-        {"own_operators.svg": ["0 bytes apart at each", "predicted", "measured", "memory (KiB)"]},
+        {"own_operators.svg": ["each as predicted", "predicted", "measured", "memory (KiB)"]},
     ),
     "jax_mlp.py": Script(
         ["equations  78: 28 forward, 50 backward", "100%: 19,922,948 bytes live, 0.0 % more", "least: "], needs="jax"

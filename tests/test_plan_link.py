@@ -263,7 +263,7 @@ def test_the_largest_batch_over_a_link_is_no_smaller(said):
         (("run", MODEL, "--plan", "plan.json", "--host", "1GiB"), "--host is for solving"),
         (("run", "model:feed_forward", "--budget", "80%", "--link", "pcie5"), "a link needs costs that are times"),
         (("simulate", "model:feed_forward", "--link", "pcie5"), "a link needs costs that are times"),
-        (("simulate", MODEL, "--host", "1GiB"), "--host needs --link; add that"),
+        (("simulate", MODEL, "--host", "1GiB"), "--host needs --link; add it"),
         (
             ("fit", "--model", "feed_forward", "--vary", "batch", "--memory", "1GiB", "--link", "pcie5"),
             "a link needs costs that are times",

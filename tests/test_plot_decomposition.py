@@ -92,7 +92,7 @@ def test_separators_have_the_colours_of_their_levels_and_brackets_for_what_upper
         "p (v0) (q)": MINT,
         "c (b)": MINT,
     }
-    assert legend(ax) == ["level 1 (1)", "level 2 (2)", "level 3 (2)", "in brackets: in an upper level"]
+    assert legend(ax) == ["level 1 (1)", "level 2 (2)", "level 3 (2)", "in brackets: vertices of upper levels"]
     assert ax.get_title().splitlines()[1] == "5 bags, width 2; separators in 3 levels"
     x = {text: box.x0 + box.x1 for text, (box, _) in boxes(ax).items()}
     assert 2 * x["a v0"] == pytest.approx(x["p (v0) (q)"] + x["b (a)"], abs=2)

@@ -89,7 +89,7 @@ def test_a_solver_with_few_results_does_not_come_first():
     found = results(*(row("much", 100, graph_id=str(g)) for g in range(3)), row("little", 100))
     title = plot.profiles(found).get_title().splitlines()
     assert title[0] == "much is best or within 1 % on 100.0 % of 3 problems"
-    assert title[2] == "solvers have results of 1 to 3 problems"
+    assert title[2] == "solvers have results for 1 to 3 problems"
 
 
 def test_a_free_plan_is_no_better_than_the_best():
@@ -118,7 +118,7 @@ def test_overheads_are_medians_over_plans_by_share():
         "8 jobs; overheads are medians over plans",
         "left out: 2 jobs whose budget is not a share of the peak",
     ]
-    assert legend(ax) == ["jobs with a plan:", "slow: 3 of 4", "quick: 2 of 4", "hollow: some jobs have none"]
+    assert legend(ax) == ["jobs with a plan:", "slow: 3 of 4", "quick: 2 of 4", "hollow: some jobs have no plan"]
     hollow = [line.get_xydata().tolist() for line in ax.lines if to_hex(line.get_markerfacecolor()) == "#ffffff"]
     assert hollow == [[], [[50, 0]]]
     rows = [line.split() for line in plot.text("overheads", FOUND, width=60).splitlines()[-6:-2]]

@@ -80,8 +80,8 @@ def test_bounds():
 def test_validation():
     chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[2000, 1000, 500])
     assert plot.text("validation", validate(chain, Schedule([0, 1, 2]), repeats=0), width=40, height=6).split("\n") == [
-        "3 steps on numpy, 0 bytes apart at each",
-        "predicted 3 KiB, measured 3 KiB",
+        "3 steps on numpy, each as predicted",
+        "peak predicted 3 KiB, measured 3 KiB",
         "   3 KiB │    ████",
         "         │    ████",
         "         │████████",
@@ -130,7 +130,8 @@ def test_timeline():
         "     out         ███████▂",
         "      in                       ▆███",
         "busy compute 88.9 %, out 22.2 %, in 11.1 %",
-        "of the time, by height in each column",
+        "of the time; height: busy share of a",
+        "column",
         "█ kept  ▚ loaded from the host",
         "on the host, at most 4 B",
     ]

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 FACTOR, BITS = 2, 32
 FORMATS = "cg, DOT, edge list, GraphML, JSON, npz, PACE, ONNX, StableHLO"
 """Names of the formats, so that --help need not import them; a test compares them with the registry."""
-WRITTEN = "X.nodes.csv (with its other tables next to it), X.dot, X.gv, X.txt, X.edges, X.graphml, X.json, X.npz, X.gr"
+WRITTEN = (
+    "X.nodes.csv (other tables are written next to it), X.dot, X.gv, X.txt, X.edges, X.graphml, X.json, X.npz, X.gr"
+)
 """Names of files that can be written."""
 
 
 def add_source(parser: argparse.ArgumentParser, help: str | None = None, optional: bool = False) -> None:
-    forms = f"a file (tables, {FORMATS}: docs/formats.md) or model:NAME (remat models)"
+    forms = f"a file (tables, {FORMATS}; see docs/formats.md), or model:NAME, a built-in model (listed by remat models)"
     parser.add_argument("graph", metavar="GRAPH", nargs="?" if optional else None, help=help or forms)
     add(parser, "nodes")
 

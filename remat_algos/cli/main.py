@@ -54,8 +54,8 @@ HELPS = {
     "models": "list the built-in models (model:NAME) with their sizes and options",
     "order": "find an order in which every node runs once and the peak is low",
     "policy": (
-        "plan which values the checkpoint of each block of a model saves, within a budget, and compare with a current "
-        "setting"
+        "plan which values the checkpoint of each block of a model saves, within a budget, and compare with your "
+        "current setting"
     ),
     "report": (
         "write a page that steps through a plan: graph, memory, schedule, and reasons why values are kept or recomputed"
@@ -67,8 +67,11 @@ HELPS = {
     "sweep": (
         "run many jobs (graphs, budgets, solvers, seeds) on many cores or machines, and collect results in a folder"
     ),
-    "unroll": "write or draw an order as the mirrored graph, which has one node per run",
-    "verify": "simulate a plan, check its figures and prove its bound again; exit code 1 if one is wrong or not proven",
+    "unroll": "write or draw an order as the mirrored graph, which has one node for each run of a node",
+    "verify": (
+        "simulate a plan, check its figures and prove its bound again; exit code 1 if a figure is wrong or the bound "
+        "is not proven"
+    ),
     "width": "compute lower and upper bounds on the treewidth of a graph, and write a tree decomposition",
 }
 """Summaries of the commands for `remat --help`."""

@@ -219,30 +219,30 @@ def _value(text: str) -> Any:
         return text
 
 
-MODULES = "give modules, node names or patterns such as 'layers.*'; may be repeated"
+MODULES = "modules or nodes, given by name or by a pattern such as 'layers.*'; may be repeated"
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "json": ("", bool, "print only one JSON object"),
     "output": ("FILE", writable, "", {"flags": ("-o", "--output")}),
     "budget": (
         "SIZE",
         memory,
-        "limit of the peak, without residents: bytes, 4GiB, 50%% (of the peak without rematerialization), or "
-        "least for the lowest possible peak",
+        "limit of the peak, not counting residents (inputs and parameters): bytes, 4GiB, 50%% (of the peak without "
+        "rematerialization), or least (the lowest possible peak)",
     ),
     "overhead": (
         "COST",
         overhead,
         "limit of the extra compute: 30%% of one pass, or '120 units' in the graph's unit of compute",
     ),
-    "device": ("SIZE", device, "limit of peak and residents together: bytes or 16GiB"),
+    "device": ("SIZE", device, "limit of peak and residents together: bytes, or a size such as 16GiB"),
     "allocator": (
         "NAME",
         allocator,
-        "the budget limits the memory that this allocator (below) reserves (default: peak); with a pool, 50%% means "
-        "half of the memory reserved without rematerialization",
+        "limit the memory that this allocator (listed below) reserves (default: peak); with a pool, --budget 50%% "
+        "means half of the memory reserved without rematerialization",
         {"default": PEAK},
     ),
-    "alignment": ("BYTES", alignment, "alignment of addresses, a power of two (1)", {"default": 1}),
+    "alignment": ("BYTES", alignment, "alignment of addresses, a power of two (default: 1)", {"default": 1}),
     "solver": ("NAME", solver, "", {"default": AUTO}),
     "options": (
         "NAME=VALUE",
@@ -260,8 +260,8 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "gap": (
         "POINTS",
         number,
-        "stop at the first plan whose overhead is at most POINTS percentage points above its lower bound (0: only when "
-        "proven optimal; default: depends on effort and size)",
+        "stop at the first plan whose overhead is at most POINTS percentage points above the lower bound (0: stop only "
+        "when the plan is proven optimal; default: depends on the effort and the size of the graph)",
     ),
     "time_limit": ("SECONDS", seconds, ""),
     "seed": ("", whole_number, "random seed (default: 0)", {"default": 0}),
@@ -274,7 +274,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "link_share": (
         "SHARE",
         library("cost.links.planned_share"),
-        "share of the link's rates to plan with (90%%): if the link is slower than planned, compute waits",
+        "share of the link's rates to plan with (default: 90%%); if the link is slower than planned, compute waits",
     ),
     "max_runs": ("N", whole_number, "run each node at most N times"),
     "fixed_order": (
@@ -292,23 +292,27 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "offload": (
         "NAME,...",
         comma_separated,
-        f"with --link: offload only values of these; {MODULES}",
+        f"with --link: offload only values of these {MODULES}",
         {"flags": ("--modules",), "action": "extend"},
     ),
     "stay": (
         "NAME,...",
         comma_separated,
-        f"with --link: never offload values of these; {MODULES}",
+        f"with --link: never offload values of these {MODULES}",
         {"action": "extend"},
     ),
     "min_copy": ("SIZE", parse_bytes, "with --link: never offload values smaller than this, such as 1MB"),
     "nodes": ("FILE", None, "table of sizes and costs for the nodes of an edge list"),
     "inference": ("", bool, "plan the graph without adding gradients"),
-    "factor": ("", number, "cost of a gradient relative to its forward node (2)"),
-    "parameter_gradients": ("", bool, "add gradients of parameters"),
+    "factor": ("", number, "cost of a gradient relative to its forward node (default: 2)"),
+    "parameter_gradients": ("", bool, "also compute gradients of parameters"),
     "loss": ("NAME", None, "value to differentiate; may be repeated (default: all outputs)", {"action": "append"}),
     "encode": ("", bool, "store feature maps in one bit per element if gradients need no more (ReLU, dropout)"),
-    "element_bits": ("N", whole_number, "with --encode: bits per element before (default: from the model, else 32)"),
+    "element_bits": (
+        "N",
+        whole_number,
+        "with --encode: bits per element without encoding (default: from the model, else 32)",
+    ),
     "order": (
         "ORDER",
         None,
@@ -319,7 +323,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "mirror": (
         "FILE",
         None,
-        "instead of ORDER: number of recomputations of each node, as a table node,count or JSON (m of chen2016)",
+        "instead of ORDER: number of recomputations of each node (m in chen2016), as a table node,count or as JSON",
     ),
     "steps": ("A:B", steps, ""),
     "plot": ("FILE", picture, "draw a picture: FILE.png, .svg or .pdf, or - for text on standard output"),
@@ -328,7 +332,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
 
 SETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "limits": ("budget (if several limits are given, all apply)", ("budget", "overhead", "device")),
-    "reservation": ("what the budget applies to", ("allocator", "alignment")),
+    "reservation": ("memory that the budget limits", ("allocator", "alignment")),
     "copies": ("copies to the host (the costs of the graph must be times)", ("link", "host", "link_share")),
     "constraints": (
         "constraints (in addition to the budget)",
@@ -375,7 +379,7 @@ def add_plot(parser: argparse.ArgumentParser, *pictures: str) -> None:
     """Add --plot, and --picture if there are several pictures; the first one is the default."""
     add(parser, "plot")
     if len(pictures) > 1:
-        parser.add_argument("--picture", choices=pictures, help=f"picture to draw ({pictures[0]})")
+        parser.add_argument("--picture", choices=pictures, help=f"picture to draw (default: {pictures[0]})")
 
 
 def add_listing(
@@ -446,7 +450,7 @@ def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link 
 
     link = default if arguments.link is None else arguments.link
     if link is None:
-        refuse_used(arguments, ("host", "link_share"), "{option!w} needs --link; add that")
+        refuse_used(arguments, ("host", "link_share"), "{option!w} needs --link; add it")
     if link is None and getattr(arguments, "picture", None) == TIMELINE:
         raise RematError("--picture timeline shows copies over time; give --link, such as pcie5")
     return None if link is None else get_link(link, arguments.host, arguments.link_share)

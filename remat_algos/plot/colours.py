@@ -71,8 +71,8 @@ LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
 TERMS = (
     Style("(i) kept before the block", BLUE, "█"),
     Style("(ii) the block and its gradients", ORANGE, "▒", hatch="////"),
-    Style("(iii) gradients of what reads it", MINT, "░"),
-    Style("(iv) co-inputs of what reads it", PURPLE, "▓", hatch="\\\\\\\\"),
+    Style("(iii) gradients of later readers", MINT, "░"),
+    Style("(iv) other inputs of later readers", PURPLE, "▓", hatch="\\\\\\\\"),
 )
 """Terms of formula (2), from the bottom of a bar to its top."""
 

@@ -345,8 +345,8 @@ def test_a_full_host_is_told(monkeypatch):
     ("budget", "options", "message"),
     [
         ("50%", {"link": "pcie9", "device": DEVICE}, "unknown link 'pcie9'"),
-        ("50%", {"link": "pcie5", "cost": "flops"}, 'which cost "flops" without a device does not give'),
-        ("50%", {"link": "pcie5"}, "device= a name such as"),
+        ("50%", {"link": "pcie5", "cost": "flops"}, 'cost "flops" gives no times without a device'),
+        ("50%", {"link": "pcie5"}, "set device to a name such as"),
         ("50%", {"link": "pcie5", "compiler": "inductor"}, "copies would not overlap with them; remove the link"),
     ],
 )

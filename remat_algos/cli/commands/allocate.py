@@ -23,10 +23,10 @@ from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import MAX_LISTED, counted, exact_bytes, format_bytes
 
 METHODS = {
-    "offsets": "arbitrary addresses, by greedy orders and an exact search",
-    "sharing": "blocks that values use one after the other (chen2016)",
-    "colouring": "blocks from a colouring of the conflict graph",
-    "separate": "no sharing",
+    "offsets": "arbitrary addresses, found by greedy orders and an exact search (default)",
+    "sharing": "blocks, each used by several values one after the other (chen2016)",
+    "colouring": "blocks, assigned by colouring the conflict graph",
+    "separate": "a block for each value",
 }
 
 
@@ -38,7 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a plan, or an order as for remat simulate (default: every node runs once)",
     )
-    table = "table of buffers instead of GRAPH: id,lower,upper,size, and offset or arena to fix a buffer"
+    table = (
+        "table of buffers instead of GRAPH, with columns id,lower,upper,size; the optional columns offset and arena "
+        "fix a buffer"
+    )
     parser.add_argument("--buffers", metavar="FILE.csv", help=table)
     group = parser.add_argument_group("addresses")
     methods = "; ".join(f"{name}: {what}" for name, what in METHODS.items())
@@ -47,19 +50,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--match-range",
         type=whole_number,
         metavar="N",
-        help="for sharing: reuse a free block of up to N times the size (default: search for the best N)",
+        help="with --method sharing: reuse a free block of up to N times the size (default: search for the best N)",
     )
     in_place = "let an operation overwrite an input at its last read, if the operation supports it"
     group.add_argument("--in-place", action="store_true", help=in_place)
-    table = "table of more operations or values for --in-place: op,read or value,over"
+    table = "with --in-place: table of further operations or values, with columns op,read or value,over"
     group.add_argument("--in-place-table", metavar="FILE.csv", help=table)
     add(group, "alignment")
     capacity = (
-        "size of the arena, such as 1MiB; repeat the option for more arenas; exit code 3 if the buffers do not fit"
+        "size of an arena, such as 1MiB; repeat the option for several arenas; exit code 3 if the buffers do not fit"
     )
     group.add_argument("--capacity", metavar="BYTES", type=parse_bytes, action="append", help=capacity)
-    limit = "end SECONDS after the start with the best addresses found so far (5 for the search of offsets)"
-    add(group, "time_limit", "seed", time_limit=limit, seed="for offsets: random seed of the search (0)")
+    limit = "stop SECONDS after the start, with the best addresses found until then (default: 5 for --method offsets)"
+    add(
+        group,
+        "time_limit",
+        "seed",
+        time_limit=limit,
+        seed="with --method offsets: random seed of the search (default: 0)",
+    )
     add(parser, output="write the buffers with their offsets, as CSV")
     add_plot(parser, "addresses")
 

@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", type=_animation, default="animation.svg", help=where)
     length = "seconds per loop (default: 1/3 s per step, at least 4 s and at most 30 s)"
     parser.add_argument("--seconds", type=number, metavar="S", help=length)
-    others = "other plans for the graph; the axes cover them too"
+    others = "other plans for the graph; choose axes long enough for all plans, so that animations can be compared"
     parser.add_argument("--compare", metavar="PLAN", nargs="+", default=[], help=others)
-    add(parser, steps="show only steps A to B - 1 (all)")
+    add(parser, steps="show only steps A to B - 1 (default: all)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, output="write the measurements as JSON")
     backends = "numpy: the CPU (default); cupy: the GPU"
     parser.add_argument("--backend", choices=("numpy", "cupy"), default="numpy", help=backends)
-    dtypes = "also measure matrix products of this type, in addition to float32: float64 or float16"
+    dtypes = "measure matrix products of this type in addition to float32: float64 or float16"
     parser.add_argument("--dtype", metavar="TYPE", default="float32", help=dtypes)
 
 

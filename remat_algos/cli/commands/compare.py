@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         parser,
         "effort",
-        time_limit="stop SECONDS after the start, including reading, with each solver's best plan until then",
+        time_limit="stop SECONDS after the start, including reading, with the best plan of each solver until then",
     )
     add(parser, "seed", "copies", "reservation", "constraints")
 

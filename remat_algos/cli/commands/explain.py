@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limit = "without PLAN: stop the search SECONDS after the start, with the best plan found until then"
     add(parser, "options", time_limit=limit)
     parser.add_argument("--value", metavar="NAME", help="explain only this value (default: the largest ones)")
-    parser.add_argument("--most", type=whole_number, default=10, metavar="N", help="number of values to explain (10)")
+    parser.add_argument(
+        "--most", type=whole_number, default=10, metavar="N", help="number of values to explain (default: 10)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="NAME[?OPTION=VALUE&...]",
         required=True,
-        help="a model or a family (remat models); gradients of parameters are counted only with "
+        help="a model or a family of models (listed by remat models); gradients of parameters are counted only with "
         "parameter_gradients=true or an optimizer, such as optimizer=adam",
     )
     parser.add_argument("--vary", metavar="OPTION", required=True, help="numeric option to vary: batch, depth, ...")
@@ -38,10 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=device,
         help="device memory for peak and residents together, such as 11GiB",
     )
-    add(parser, "overhead", "copies", solvers="run only these solvers; auto: the best of all solvers")
+    add(
+        parser,
+        "overhead",
+        "copies",
+        solvers="run only these solvers; auto combines several solvers",
+    )
     values = "values to try (default: all values that the family allows)"
     parser.add_argument("--values", metavar="N,...", type=_numbers, help=values)
-    most = f"largest value to try ({MAX_VALUE}, without --values)"
+    most = f"largest value to try (default: {MAX_VALUE}, or the largest of --values)"
     parser.add_argument("--most", type=whole_number, metavar="N", help=most)
     add(parser, time_limit="stop SECONDS after the start, with the largest values found until then")
     add(parser, "seed", "encode", "element_bits")

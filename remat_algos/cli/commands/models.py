@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "names", metavar="NAME", nargs="*", help="a family or a model: list only these, with their options"
     )
     parser.epilog = (
-        f"GMACs each: 10^9 multiply-adds per example in one forward pass; {WRITING} writes a model to a file"
+        f'Column "GMACs each": 10^9 multiply-adds per example in one forward pass. {WRITING} writes a model to a file.'
     )
 
 

@@ -38,15 +38,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", nargs="?", help=plan)
     add(parser, "budget", "device")
     blocks = (
-        "module paths of the blocks, such as 'layers.*', where * is one part of a name; use commas between several "
-        "stacks of blocks; choices of blocks separated by | are planned one by one, and the cheapest policy is used"
+        "module paths of the blocks, such as 'layers.*', where * is one part of a name; separate several "
+        "stacks of blocks by commas; separate alternative choices of blocks by | to get the cheapest policy of all "
+        "alternatives"
     )
     parser.add_argument("--blocks", metavar="PATTERN", required=True, help=blocks)
-    semantics = "recompute everything that is not saved (eager PyTorch, the default), or only what gradients need"
+    semantics = (
+        "eager (default): a block recomputes every value that it did not save, as PyTorch does; graph: only values "
+        "that gradients need"
+    )
     parser.add_argument("--semantics", choices=SEMANTICS, default=SEMANTICS[0], help=semantics)
     against = (
         "also show the cost of your current setting: every_n=2 checkpoints every second block of each stack and saves "
-        "nothing inside it; with several choices of blocks the first one counts"
+        "nothing inside it; with several choices in --blocks, the first one is used"
     )
     parser.add_argument("--against", metavar="SETTING", type=every, help=against)
     add(parser, "copies", link=f"inputs of checkpointed blocks may also be copied to the host over this link: {LINKS}")

@@ -27,7 +27,14 @@ from remat_algos.search.solve import solve
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
-    add(parser, "limits", "copies", "solver", "options", solver="a solver (remat solve --help) or auto: the best one")
+    add(
+        parser,
+        "limits",
+        "copies",
+        "solver",
+        "options",
+        solver="a solver listed by remat solve --help, or auto (default), which combines several solvers",
+    )
     add(parser, time_limit="stop the search SECONDS after the start, with the best plan found until then")
     add(parser, "seed")
     parser.add_argument(
@@ -42,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run in one arena with every value at a fixed address, and compare all values with a run that allocates "
         "each value separately; the budget limits live bytes in both cases",
     )
-    group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="number of timed runs (3)")
+    group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="number of timed runs (default: 3)")
     shrunk = "divide all sizes by N, rounded up, before planning"
     group.add_argument("--shrink", type=whole_number, default=1, metavar="N", help=shrunk)
     add_plot(parser, "validation")

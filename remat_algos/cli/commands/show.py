@@ -26,13 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("breakdown of memory and compute")
     parts = "print compute, and memory at the peak, by type of layer and by data structure; --plot draws it"
     group.add_argument("--breakdown", action="store_true", help=parts)
-    group.add_argument("--by", choices=BY, help=f"with --breakdown: group by type of layer or of operation ({BY[0]})")
+    group.add_argument(
+        "--by", choices=BY, help=f"with --breakdown: group by type of layer or of operation (default: {BY[0]})"
+    )
     plan = "with --breakdown: a plan or an order (default: without rematerialization)"
     group.add_argument("--plan", dest="order", metavar="ORDER", help=plan)
     add(
         parser,
-        allocator="print the memory that this allocator (below) uses and reserves without rematerialization (default: "
-        "peak)",
+        allocator="print the memory that this allocator (listed below) uses and reserves without rematerialization "
+        "(default: peak)",
     )
     add_plot(parser, "graph", "memory", "breakdown")
 
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Describe the graph, or print the breakdown of its memory and compute."""
     if not arguments.breakdown:
-        refuse_used(arguments, ("by", "order"), "{option!w} needs --breakdown; add that")
+        refuse_used(arguments, ("by", "order"), "{option!w} needs --breakdown; add it")
     if arguments.allocator != PEAK and arguments.breakdown:
         raise RematError(
             "--allocator {allocator} cannot be combined with --breakdown; leave out one of them",

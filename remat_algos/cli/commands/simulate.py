@@ -42,31 +42,33 @@ MAX_PRINTED_STEPS = 10_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add(parser, "order", "mirror")
-    group = parser.add_argument_group("what if (other nodes: as in ORDER or --mirror; without these, the opposite)")
+    group = parser.add_argument_group(
+        "what if (other nodes follow ORDER or --mirror; without these, they get the opposite decision)"
+    )
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes to keep: they run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
     step = "describe this step instead of the step of the peak"
     parser.add_argument("--step", type=whole_number, metavar="STEP", help=step)
-    table = "print a table of all actions instead of the summary; markdown and csv list all live values"
+    table = "print a table of all actions instead of the summary; a row of markdown or csv lists all live values"
     parser.add_argument(
         "--table",
         nargs="?",
         const=TABLES[0],
         type=_form,
         metavar="FORM",
-        help=f"{table}, text (default) {NAMED} per row",
+        help=f"{table}, a row of text (default) at most {NAMED}",
     )
-    add(parser, steps="with --table: only steps A to B - 1 (all)")
+    add(parser, steps="with --table: only steps A to B - 1 (default: all)")
     matrices = (
         "print the matrices R and S (jain2020) instead: the nodes that each stage computes, and the nodes that it keeps"
     )
     parser.add_argument(
         "--matrix", nargs="?", const="text", choices=("text", "csv"), help=f"{matrices} (default: text)"
     )
-    budget = "bytes, 4GiB or 50%%; exit code 3 if the peak is above it"
+    budget = "limit of the peak: bytes, 4GiB or 50%%; exit code 3 if the peak exceeds it"
     parser.add_argument("--budget", metavar="SIZE", type=limit, help=budget)
     allocator = (
-        "print the memory that this allocator (below) uses and reserves; --budget limits the reserved memory "
+        "print the memory that this allocator (listed below) uses and reserves; --budget limits the reserved memory "
         "(default: peak)"
     )
     timed = f"compute times with copies over this link, if ORDER loads values (default: the plan's link): {LINKS}"

@@ -33,7 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments; the help lists solvers and their options, read from the solvers' signatures."""
     add_graph(parser)
     add(
-        parser, "limits", "copies", "solver", "options", solver="a solver listed below; auto (default): the best of all"
+        parser,
+        "limits",
+        "copies",
+        "solver",
+        "options",
+        solver="a solver listed below, or auto (default), which combines several solvers",
     )
     parser.add_argument(
         "--raw",

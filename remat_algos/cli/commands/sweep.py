@@ -42,20 +42,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--processes", type=whole_number, metavar="N", help="number of parallel jobs (default: number of cores)"
     )
-    group.add_argument("--dask", metavar="ADDRESS", help="run jobs on the workers of this dask scheduler")
+    group.add_argument("--dask", metavar="ADDRESS", help="run jobs on the workers of this Dask scheduler")
     group.add_argument(
         "--part",
         type=_part,
         metavar="I/N",
-        help="run only the I-th of N parts of the jobs, such as in a task of a batch system; parts can run in parallel",
+        help="run only the I-th of N parts of the jobs, as in a task of a batch system; parts can run in parallel",
     )
-    group.add_argument("--retries", type=whole_number, metavar="N", help="number of tries of a job that fails (3)")
-    group.add_argument("--retry-failed", action="store_true", help="run jobs again that failed in an earlier sweep")
+    group.add_argument(
+        "--retries", type=whole_number, metavar="N", help="number of times to try a job that fails (default: 3)"
+    )
+    group.add_argument("--retry-failed", action="store_true", help="run the jobs that failed in an earlier sweep again")
     group.add_argument(
         "--timeout", type=number, metavar="SECONDS", help="stop a job after SECONDS and count it as failed"
     )
     group.add_argument(
-        "--memory", metavar="BYTES", type=parse_bytes, help="stop a job that uses more memory, such as 4GiB (Linux)"
+        "--memory",
+        metavar="BYTES",
+        type=parse_bytes,
+        help="stop a job that uses more memory than this, such as 4GiB (Linux only)",
     )
     group.add_argument(
         "--import",
@@ -63,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="MODULE",
-        help="import MODULE first; may be repeated",
+        help="import MODULE before running jobs, for example to register solvers; may be repeated",
     )
     parser.add_argument("--table", type=_table, metavar="FILE", help="write the results as a table, .csv or .parquet")
     add_plot(parser, *PICTURES)

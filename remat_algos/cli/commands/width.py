@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("search")
     exact = "compute the exact treewidth; requires at most 16 vertices after safe reductions"
     group.add_argument("--exact", action="store_true", help=exact)
-    seeds = "number of elimination orders with random ties, after the deterministic ones (8)"
+    seeds = "number of elimination orders with random tie-breaking to try, after the deterministic ones (default: 8)"
     group.add_argument("--seeds", type=whole_number, default=8, metavar="N", help=seeds)
-    limit = "stop SECONDS after the start, including reading, with the best decomposition until then"
+    limit = "stop SECONDS after the start, including reading, with the best decomposition found until then"
     add(parser, "time_limit", "seed", time_limit=limit)
     parser.add_argument(
         "--td", metavar="FILE", type=_td, help="write the decomposition in PACE's .td format, - for standard output"

@@ -131,7 +131,7 @@ def _compute(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> Axes:
     large, bands = _large(breakdowns, cost), Bands()
     for (style, whole), (_, more) in zip(_bands(cost, large, by), _bands(again, large, by), strict=True):
         bands.append((style, 100 * (whole - more) / base))
-        bands.append((replace(style, label=f"{style.label}, again", hatch="////"), 100 * more / base))
+        bands.append((replace(style, label=f"{style.label}, recomputed", hatch="////"), 100 * more / base))
     rows = _bars(ax, places, bands, np.where(wholes > 0, wholes, 1))
     axes.above(ax, places, wholes + 1, (f"{amount:.1f} %" for amount in wholes.tolist()))
     ax.set_ylabel("compute (% of one pass)")

@@ -187,7 +187,7 @@ def _legend(tree: BagTree, named: bool) -> list[tuple[Any, str]]:
         count = tree.level.count(level) if level < last else sum(one >= last for one in tree.level)
         handle = axes.dot(LEVELS[level - 1], marker="s" if named else "o")
         rows.append((handle, f"level {level}{' and deeper' if level == last < deepest else ''} ({count:,})"))
-    return [*rows, (None, "in brackets: in an upper level")] if named and deepest > 1 else rows
+    return [*rows, (None, "in brackets: vertices of upper levels")] if named and deepest > 1 else rows
 
 
 @checked_arguments

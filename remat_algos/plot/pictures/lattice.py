@@ -354,7 +354,7 @@ def _bars(ax: Axes, terms: Int64, peaks: Int64) -> list[tuple[Any, str]]:
     wide, narrow = 0.46, 0.34
     room = (len(terms) + 0.2) * axes.text_width("100 MiB") / narrow <= axes.inches(ax)[0]
     left, right, whole = np.arange(len(terms)) - narrow / 2, np.arange(len(terms)) + wide / 2, terms.sum(axis=1)
-    rows: list[tuple[Any, str]] = [(None, "formula (2), the terms of a block:")]
+    rows: list[tuple[Any, str]] = [(None, "terms of formula (2) for each block:")]
     rows += axes.bars(ax, left, zip(TERMS, terms.T, strict=True), wide, _bytes if room else None)
     rows.append((ax.bar(right, peaks, narrow, color=GREY, label="simulated"), "simulated peak, with liveness"))
     if room:
@@ -375,7 +375,7 @@ def _ticks(ax: Axes, graph: ComputationGraph, lower_sets: LowerSets) -> None:
     if lying:
         ax.set_xticks(range(len(names)), names, fontsize=tuning.FONT)
     named = lying or axes.name_ticks(ax, names, across=True)
-    ax.set_xlabel("block, by the nodes that it adds" if named else "block")
+    ax.set_xlabel("block (labels: the nodes that it adds)" if named else "block")
 
 
 def _terms_sentences(simulation: Simulation, lower_sets: LowerSets) -> list[str]:

@@ -69,7 +69,7 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     ax.set_xlim(-0.5, max(1, lanes.trace.size) - 0.5)
     axes.byte_axis(ax.yaxis, top, "live memory")
     named = axes.name_ticks(ax, lanes.names, across=True)
-    ax.set_xlabel("step, by the node that it runs" if named else "step")
+    ax.set_xlabel("step (labels: the node that runs)" if named else "step")
     return axes.finished(ax, lanes.title, rows)
 
 
@@ -276,9 +276,14 @@ def _curves(validation: Validation, limit: int) -> tuple[Int64, Int64, Int64, In
 
 def _validation_sentences(validation: Validation) -> list[str]:
     steps, step = counted(len(validation.simulation.schedule), "step"), validation.first_difference
-    apart = "0 bytes apart at each" if step is None else f"{int(validation.residual[step]):+,} bytes at step {step}"
-    peaks = f"predicted {format_bytes(validation.predicted_peak)}, measured {format_bytes(validation.measured_peak)}"
-    return [f"{steps} on {validation.execution.backend}, {apart}", peaks]
+    difference = "each as predicted"
+    if step is not None:
+        difference = f"first difference {int(validation.residual[step]):+,} bytes at step {step}"
+    predicted, measured = format_bytes(validation.predicted_peak), format_bytes(validation.measured_peak)
+    return [
+        f"{steps} on {validation.execution.backend}, {difference}",
+        f"peak predicted {predicted}, measured {measured}",
+    ]
 
 
 WORK = (
@@ -349,7 +354,7 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     # Left, bottom, width and height in units of the axes above.
     below = ax.inset_axes((0, -0.46, 1, 0.34), sharex=ax)
     ax.tick_params(labelbottom=False)
-    rows.append((None, "engines at work:"))
+    rows.append((None, "busy engines:"))
     rows += _engines(below, played)
     _time_axis(below, played)
     return axes.finished(ax, _timeline_sentences(lanes, played), rows)
@@ -431,7 +436,7 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
         level = np.ceil(np.clip(work, 0, 1) * (len(SHARES) - 1) - 1e-6).astype(int)
         lines.append(f"{engine:>{tuning.GUTTER - 2}}  {''.join(SHARES[k] for k in level)}".rstrip())
     busy = ", ".join(_busy(played))
-    lines += wrapped([f"busy {busy} of the time, by height in each column"], width)
+    lines += wrapped([f"busy {busy} of the time; height: busy share of a column"], width)
     lines += _roles(lanes, width)
     return lines + ([f"on the host, at most {format_bytes(host)}"] if host else [])
 

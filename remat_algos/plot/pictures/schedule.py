@@ -78,7 +78,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     nodes_named = axes.name_ticks(ax, [graph.labels[v] for v in range(graph.n_nodes)], across=True)
     steps_named = axes.name_ticks(ax, lanes.names, across=False)
     ax.set_xlabel("node" if nodes_named else "node id")
-    ax.set_ylabel("step, by the node that it runs" if steps_named else "step")
+    ax.set_ylabel("step (labels: the node that runs)" if steps_named else "step")
     ax.xaxis.set_ticks_position("top")
     ax.xaxis.set_label_position("top")
     # Separate the cells by lines.

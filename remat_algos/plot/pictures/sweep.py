@@ -135,7 +135,7 @@ def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[floa
         yield "problems (graph and budget) that some solver planned"
         sizes = sorted(map(len, ratios.values()))
         if sizes[0] < sizes[-1]:
-            yield f"solvers have results of {sizes[0]:,} to {sizes[-1]:,} problems"
+            yield f"solvers have results for {sizes[0]:,} to {sizes[-1]:,} problems"
     yield from _unfinished(results)
 
 
@@ -180,7 +180,7 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
             planned, jobs = sum(len(o) for o, _ in each.values()), sum(jobs for _, jobs in each.values())
             curves[solver] = medians, hollow, f"{planned:,} of {jobs:,}"
     without = any(len(o) < jobs for o, jobs in points.values())
-    ax = _drawn(ax, results, curves, "jobs with a plan:", "hollow: some jobs have none" if without else "")
+    ax = _drawn(ax, results, curves, "jobs with a plan:", "hollow: some jobs have no plan" if without else "")
     shares = [share for _, share in points] or [0, 100]
     margin = 0.06 * (max(shares) - min(shares)) or 10
     ax.set_xlim(min(shares) - margin, max(shares) + margin)
