@@ -266,7 +266,7 @@ def test_what_cannot_be_drawn_is_refused(plan, tmp_path, monkeypatch):
     for seconds in (0, float("inf"), float("nan")):
         with pytest.raises(ValueError, match=f"seconds is {seconds}; give a number above 0"):
             animation(plan, seconds=seconds)
-    with pytest.raises(ra.ScheduleError, match="give a first step and a later end"):
+    with pytest.raises(ra.ScheduleError, match="give a first step from 0 and a later end"):
         animation(plan, steps=range(3, 3))
     monkeypatch.setattr("remat_algos.plot.tuning.MAX_DRAWN_STEPS", 5)
     with raises(PlanError, max_steps=5, n_steps=25):
@@ -306,7 +306,7 @@ def test_the_command_draws_a_plan_or_a_graph(net, tmp_path):
         (("net.csv", "-o", "x.gif"), "-o: x.gif: an animation is an SVG; give a path that ends in .svg"),
         (("net.csv", "--seconds", "0"), "--seconds is 0.0; give a number above 0 and at most 600"),
         (("net.csv", "--seconds", "inf"), "--seconds is inf; give a number above 0 and at most 600"),
-        (("net.csv", "--steps", "0:99"), "--steps 0:99: the schedule has 8 steps, from 0"),
+        (("net.csv", "--steps", "0:99"), "--steps is 0:99, but the schedule has 8 steps"),
         (("other.csv", "plan.json", "-o", "old.svg"), "another graph"),
         (("net.csv", "-o", "no/plan.svg"), "there is no folder"),
     ],

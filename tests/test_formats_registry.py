@@ -78,7 +78,7 @@ def test_what_a_format_begins_with_is_enough_or_goes_before_its_sniff(formats, t
     assert not registry.claims(registry.graph_formats()[0], "A B\n", ".toy")
     assert asked == ["A B\n"]
     for begins, binary in (("toy", False), (start, True)):
-        with pytest.raises(ValueError, match=r"begins of format toy is .*; give re\.compile\(.*, a pattern of "):
+        with pytest.raises(ValueError, match=r"`begins` of format toy is .*; give re\.compile\(.*, a pattern of "):
             GraphFormat("toy", parse, begins=begins, binary=binary)
 
 

@@ -354,7 +354,7 @@ def test_a_plan_with_loads_has_a_link():
 
 
 def test_a_start_may_load_values_where_there_is_a_link():
-    with pytest.raises(ra.ScheduleError, match=r"^start loads values"):
+    with pytest.raises(ra.ScheduleError, match=r"^`start` loads values"):
         ra.solve(GRAPH, "80%", start=PLAN.schedule)
     fast = Link(1e10, 1e10, 0)
     first = ra.solve(GRAPH, "60%", link=fast, effort="fast")

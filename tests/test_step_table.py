@@ -66,9 +66,7 @@ def test_some_steps_and_some_names_are_part_of_the_whole():
 @pytest.mark.parametrize("steps", [range(5, 3), range(0, 5), range(-1, 2), range(2, 2)])
 def test_other_steps_are_refused(steps):
     simulation = ra.simulate(ra.ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)]), range(4))
-    with pytest.raises(
-        ra.ScheduleError, match="the schedule has 4 steps, from 0; give a first step and a later end up"
-    ):
+    with pytest.raises(ra.ScheduleError, match="the schedule has 4 steps; give a first step from 0 and a later end up"):
         step_table(simulation, steps=steps)
     with pytest.raises(TypeError, match=r"steps is 3; give a range of steps, such as range\(0, 100\)"):
         step_table(simulation, steps=3)
@@ -77,7 +75,7 @@ def test_other_steps_are_refused(steps):
 def test_an_empty_schedule_has_no_rows():
     nothing = ra.simulate(ra.ComputationGraph.from_edges([], n_nodes=0), [])
     assert list(step_table(nothing)) == []
-    with pytest.raises(ra.ScheduleError, match="the schedule has no step; leave them out"):
+    with pytest.raises(ra.ScheduleError, match="the schedule has no steps; leave steps out"):
         step_table(nothing, steps=range(0, 1))
 
 
@@ -147,8 +145,8 @@ def test_the_table_of_some_steps(net, monkeypatch):
         (("--table", "csv", "--plot", "-"), "leave out one, or name a file for --plot\n"),
         (("--table", "csv", "--json"), "both use standard output; leave out one\n"),
         (("--steps", "0:2"), "--steps needs --table"),
-        (("--table", "--steps", "7:3"), "--steps 7:3: the schedule has 8 steps, from 0; give a first step and a later"),
-        (("--table", "--steps", "0:9"), "--steps 0:9: the schedule has 8 steps"),
+        (("--table", "--steps", "7:3"), "--steps is 7:3, but the schedule has 8 steps; give a first step from 0 and"),
+        (("--table", "--steps", "0:9"), "--steps is 0:9, but the schedule has 8 steps"),
         (("--table", "--steps", "2"), "'2' is not a range of steps; give a first step and an end, such as 0:100"),
         (
             ("--table", "mine.csv"),

@@ -92,7 +92,7 @@ def test_a_scheduler_that_goes_ends_the_sweep_in_one_sentence(tmp_path):
                 client.close()
                 cluster.close()
 
-        with pytest.raises(ra.errors.SweepError, match=r"dask scheduler is gone; start one|accepts no jobs \(.*run"):
+        with pytest.raises(ra.errors.SweepError, match=r"Dask scheduler is gone; start one|accepts no jobs \(.*run"):
             ra.sweep(rows, tmp_path / "results", client.get_executor(), progress=progress)
     assert 5 <= len(ra.read_sweep(tmp_path / "results")) < 200
     assert not list((tmp_path / "results" / "drivers").glob("*.json"))

@@ -295,8 +295,9 @@ are 0:4 and 3:5; move one of them, or leave its offset free
                 self,
                 np.flatnonzero((fixed >= 0) & (arena == number)),
                 fixed,
-                "buffers {name} and {other} overlap: both are needed at step {step}, and their fixed offsets are "
-                "{begin}:{end} and {other_begin}:{other_end}; move one of them, or leave its offset free",
+                "buffers {name} and {other} overlap: both are needed at step {step}, and their fixed offsets "
+                "make them occupy bytes {begin}:{end} and {other_begin}:{other_end}; move one of them, or leave its "
+                "offset free",
             )
 
     def _check_over(self) -> None:
@@ -418,7 +419,7 @@ class Allocation:
             number = getattr(self, field)
             if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**62:
                 raise AllocationError(
-                    "{field!w} is {number!r}; give whole bytes, 0 or more", field=field, number=number
+                    "{field!w} is {number!r}; give a whole number of bytes, 0 or more", field=field, number=number
                 )
         check_alignment(self.alignment)
 
@@ -520,8 +521,8 @@ class Allocation:
             buffers,
             np.arange(len(buffers)),
             self.offset,
-            "buffers {name} and {other} overlap: at step {step} they lie at {begin}:{end} and "
-            "{other_begin}:{other_end}",
+            "buffers {name} and {other} overlap: at step {step} they occupy bytes {begin}:{end} "
+            "and {other_begin}:{other_end}",
         )
         self._check_blocks()
         if self.bound > self.size:

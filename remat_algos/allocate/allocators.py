@@ -85,7 +85,7 @@ class Reservation(Result):
             if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
                 shown = "missing" if amount is None else "{amount!r}"
                 raise PlanError(
-                    '"{key!w}" of the plan is ' + shown + '; with an "allocator" it is a whole number, 0 or more',
+                    '"{key!w}" of the plan is ' + shown + '; with an "allocator" it must be a whole number, 0 or more',
                     key=key,
                     amount=amount,
                 )

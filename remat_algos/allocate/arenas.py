@@ -104,7 +104,7 @@ class SplitAllocation:
         refuse(
             self.buffers,
             (own >= 0) & (own != self.arena),
-            "buffer {name} lies in arena {arena}, but belongs to arena {fixed_arena}",
+            "buffer {name} is in arena {arena}, but belongs to arena {fixed_arena}",
             arena=self.arena,
             fixed_arena=own,
         )
@@ -556,7 +556,9 @@ def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
         )
     for capacity in capacities:
         if capacity < 0:
-            raise AllocationError("a capacity is {capacity!r}; give whole bytes, 0 or more", capacity=capacity)
+            raise AllocationError(
+                "a capacity is {capacity!r}; give a whole number of bytes, 0 or more", capacity=capacity
+            )
     return tuple(capacities)
 
 

@@ -160,7 +160,9 @@ def pack(
     if capacity is not None and not is_byte_count(capacity):
         several = "; for several arenas call pack_arenas" if isinstance(capacity, list | tuple) else ""
         raise AllocationError(
-            "the capacity is {capacity!r}; give whole bytes, 0 or more{several!w}", capacity=capacity, several=several
+            "the capacity is {capacity!r}; give a whole number of bytes, 0 or more{several!w}",
+            capacity=capacity,
+            several=several,
         )
     check_arena(buffers)
     rounded, end = buffers.rounded(alignment), np.where(buffers.fixed < 0, 0, buffers.fixed + buffers.size)

@@ -47,7 +47,7 @@ class Prices:
     def __post_init__(self) -> None:
         byte = Fraction(self.byte)
         if byte < 0 or byte.denominator & (byte.denominator - 1):
-            raise ArgumentError("the price per byte is {price}; give p / 2**k, 0 or more", price=str(byte))
+            raise ArgumentError("the price per byte is {price}; give a fraction p / 2**k of 0 or more", price=str(byte))
         object.__setattr__(self, "byte", byte)
 
     @property

@@ -427,9 +427,9 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
         )
     unit, own = _amount(arguments.overhead or "")[1], graph.labels.compute_unit
     if unit not in ("", "%", UNITS) and unit.lower() != own.lower():
-        remedy = "{own} or units" if own else "units, since the graph names none"
+        remedy = "{own} or units" if own else "units, since the costs of the graph have no unit"
         raise RematError(
-            "--overhead {overhead}: unit {unit!r} is unknown; write " + remedy,
+            "--overhead {overhead}: unknown unit {unit!r}; write " + remedy,
             overhead=arguments.overhead,
             unit=unit,
             own=own,
@@ -474,7 +474,7 @@ def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
     options = dict(arguments.options)
     if options and arguments.solver == AUTO:
-        raise RematError("-O needs a named solver; add --solver")
+        raise RematError("-O needs a named solver; add --solver NAME")
     if options:
         with _options(arguments):
             get_solver(arguments.solver).check_options(options)
@@ -551,7 +551,9 @@ def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
     begin, end = arguments.steps
     steps = range(int(begin or 0), int(end) if end else count)
     if not steps or steps.stop > count:
-        raise RematError("--steps {begin}:{end}: {step_remedy!w}", begin=begin, end=end, step_remedy=step_remedy(count))
+        raise RematError(
+            "--steps is {begin}:{end}, but {step_remedy!w}", begin=begin, end=end, step_remedy=step_remedy(count)
+        )
     return steps
 
 

@@ -125,7 +125,7 @@ class Device(Result):
         object.__setattr__(self, "bandwidth", self._positive(self.bandwidth, "bandwidth"))
         object.__setattr__(self, "launch", self._positive(self.launch, "launch", or_zero=True))
         if not _is_count(self.memory, 2**63):
-            raise self._wrong("memory", self.memory, "give whole bytes, above 0")
+            raise self._wrong("memory", self.memory, "give a whole number of bytes above 0")
         for key in ("multiprocessors", "tile"):
             number = getattr(self, key)
             # Both are at most 2**20, so that a wave, multiprocessors * tile**2, stays below 2**60.

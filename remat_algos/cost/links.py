@@ -107,7 +107,7 @@ class Link:
         if self.host is not None:
             whole = isinstance(self.host, Integral) and not isinstance(self.host, bool)
             if not whole or not 0 < self.host < 2**63:
-                raise self._wrong("host", "give whole bytes, above 0, or leave it out")
+                raise self._wrong("host", "give a whole number of bytes above 0, or leave it out")
             object.__setattr__(self, "host", int(self.host))
         object.__setattr__(self, "share", planned_share(self.share))
 

@@ -76,7 +76,7 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
     if isinstance(device, Device):
         return device
     if cost == "measured" and (device is None or (isinstance(device, str) and named_device(device))):
-        device_text = "no device" if device is None else "'{device!p}', whose numbers are those of its data sheet"
+        device_text = "no device" if device is None else "'{device!p}', whose rates come from a data sheet"
         remedy = "; run `remat calibrate -o my_device.json` and name that file"
         raise GraphError('cost "measured" was given ' + device_text + remedy, device=device)
     return get_device(DEFAULT_DEVICE if device is None else device)

@@ -78,7 +78,7 @@ class GraphFormat:
         kind = bytes if self.binary is True else str
         if self.begins is not None and not isinstance(getattr(self.begins, "pattern", None), kind):
             example = 'b"MAGIC"' if kind is bytes else 'r"magic\\b"'
-            wrong = "begins of format {name} is {begins!r}; give re.compile({example}), a pattern of {kind}"
+            wrong = "`begins` of format {name} is {begins!r}; give re.compile({example}), a pattern of {kind}"
             raise ArgumentError(wrong, name=self.name, begins=self.begins, example=example, kind=kind.__name__)
 
 

@@ -142,7 +142,9 @@ def _amount(amount: Amount, base: int, what: str) -> int:
     if share is not None:
         return int(Fraction(share[1]) * base / 100)
     if _BARE_DECIMAL.fullmatch(amount):
-        wrong = '{what!w} budget {amount!r} could be bytes or a share; write whole bytes, or a share as "50%"'
+        wrong = (
+            '{what!w} budget {amount!r} could be bytes or a share; write a whole number of bytes, or a share as "50%"'
+        )
         raise ArgumentError(wrong, what=what, amount=amount)
     try:
         return parse_bytes(amount)

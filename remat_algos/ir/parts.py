@@ -336,7 +336,7 @@ class Resident:
             wrong = "a resident's role must be a number from 0 to {last} (in this order: {roles!w})"
             raise GraphError(wrong, last=len(ROLES) - 1, roles=", ".join(ROLES))
         if self.read_indices.size and not 0 <= self.read_indices.min() <= self.read_indices.max() < size:
-            raise GraphError("a node reads an unknown resident, expected numbers from 0 to {size}", size=size - 1)
+            raise GraphError("a node reads an unknown resident; residents are 0 to {size}", size=size - 1)
         if (row := repeats(self.read_indptr, self.read_indices)) >= 0:
             raise GraphError("node {row} reads a resident twice; list it once", row=row)
         object.__setattr__(self, "read_indices", sorted_rows(self.read_indptr, self.read_indices))

@@ -478,7 +478,7 @@ def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) 
         raise GraphError("there are {n:,} nodes, expected from 0 to 2**31", n=n)
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < n):
         lost = int(pairs.min()) if pairs.min() < 0 else int(pairs.max())
-        raise GraphError("an edge has node {lost}, expected ids from 0 to {n}", lost=lost, n=n - 1)
+        raise GraphError("an edge has the unknown node {lost}; nodes are 0 to {n}", lost=lost, n=n - 1)
     return np.arange(n)
 
 

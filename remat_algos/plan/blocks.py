@@ -87,7 +87,7 @@ class Blocks:
             object.__setattr__(self, name, tuple(frozen(row, np.int32, name) for row in rows))
         for name, members in zip(self.names, self.members, strict=True):
             if (np.diff(members) <= 0).any():
-                raise PlanError("the members of block {name!r} must ascend", name=name)
+                raise PlanError("the members of block {name!r} must be in ascending order", name=name)
         nodes, times = np.unique(np.concatenate([*self.members, NO_NODES]), return_counts=True)
         if (times > 1).any():
             raise PlanError("node {node} is a member of two blocks", node=int(nodes[times > 1][0]))
@@ -108,7 +108,9 @@ class Blocks:
         texts = [pattern] if isinstance(pattern, str) else as_list(pattern, "pattern")
         patterns = [part.strip() for text in texts for part in str(text).split(",")]
         if "" in patterns:
-            raise PlanError('the pattern {pattern!r} has an empty part; give module paths, "layers.*"', pattern=pattern)
+            raise PlanError(
+                'the pattern {pattern!r} has an empty part; give module paths, such as "layers.*"', pattern=pattern
+            )
         nodes_of = _matched(graph, patterns)
         names = tuple(sorted(nodes_of, key=lambda name: nodes_of[name][0]))
         members = [np.array(nodes_of[name], np.int32) for name in names]

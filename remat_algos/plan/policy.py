@@ -141,7 +141,7 @@ class Policy(Result):
         simulation = simulate(graph, block_schedule(graph, blocks, decisions, saved, semantics, holds))
         if link is not None and link.host is not None and simulation.host_peak > link.host:
             raise PlanError(
-                "the policy stores {host_peak!b} on the host, over the {host!b} of its link",
+                "the policy stores {host_peak!b} on the host, but its link allows {host!b}",
                 host_peak=simulation.host_peak,
                 host=link.host,
             )
@@ -320,7 +320,7 @@ def _stack(name: str) -> str:
 def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks | None, holds: Holds | None) -> Policy:
     """Return the policy in a record. Raise PlanError if it is for another graph, or the simulated figures differ."""
     if record.get("format") != FORMAT or record.get("version") != VERSION or "blocks" not in record:
-        raise PlanError("not a policy of blocks of version {version}", version=VERSION)
+        raise PlanError("this is not a policy of blocks of version {version}", version=VERSION)
     check_entries(record, ENTRIES, "the policy")
     rows = record["blocks"]
     for row in rows:

@@ -221,7 +221,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
             "{name!p}: {error!w}; give the complete file that was saved", name=file.name, error=error
         ) from error
     if not isinstance(record, dict):
-        raise PlanError("{name!p}: not a plan: it is not a JSON object", name=file.name)
+        raise PlanError("{name!p} is not a plan; a plan is a JSON object", name=file.name)
     return record
 
 

@@ -407,7 +407,7 @@ def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tup
         if twice.any():
             node = int(nodes[twice.argmax()])
             error = ArgumentError(
-                "{node} is in the regions {region} and {other}; leave it in one of them",
+                "{node} is in the regions {region} and {other}; keep it in only one of them",
                 node=graph.labels[node],
                 region=list(regions)[region[node]],
                 other=name,

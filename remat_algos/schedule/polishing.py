@@ -124,7 +124,7 @@ def bytes_limit(limit: int) -> int:
     try:
         return max(-1, min(index(limit), LARGEST_SUM))
     except TypeError as error:
-        raise ArgumentTypeError("limit is {limit!r}; give whole bytes", limit=limit) from error
+        raise ArgumentTypeError("limit is {limit!r}; give a whole number of bytes", limit=limit) from error
 
 
 def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int) -> Int32:

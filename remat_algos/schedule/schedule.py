@@ -159,7 +159,7 @@ def _sorted_rows(rows: ArrayLike, what: str, none: Int32) -> Int32:
     if array.ndim != 2 or array.shape[1] != none.shape[1]:
         columns = "(value, step, until)" if what == "lingering" else "(step, value)"
         raise ScheduleError(
-            "{what!w} is an array of {shape}; give rows {columns!w}",
+            "{what!w} has the shape {shape}; give rows of {columns!w}",
             what=what,
             shape=array.shape,
             columns=columns,

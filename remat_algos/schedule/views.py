@@ -139,7 +139,7 @@ def checked_steps(steps: range | None, count: int) -> range:
         raise ArgumentTypeError("steps is {steps!r}; give a range of steps, such as range(0, 100)", steps=steps)
     if not 0 <= steps.start < steps.stop <= count:
         raise ScheduleError(
-            "steps {start} to {stop} (excluded): {step_remedy!w}",
+            "steps is range({start}, {stop}), but {step_remedy!w}",
             start=steps.start,
             stop=steps.stop,
             step_remedy=step_remedy(count),
@@ -152,8 +152,8 @@ def checked_steps(steps: range | None, count: int) -> range:
 def step_remedy(count: int) -> str:
     """Return the clause that lists the valid steps."""
     if not count:
-        return "the schedule has no step; leave them out"
-    return f"the schedule has {counted(count, 'step')}, from 0; give a first step and a later end up to {count}"
+        return "the schedule has no steps; leave steps out"
+    return f"the schedule has {counted(count, 'step')}; give a first step from 0 and a later end up to {count}"
 
 
 def _rows(simulation: Simulation, steps: range, names: int | None) -> Iterator[StepRow]:

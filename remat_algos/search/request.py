@@ -106,7 +106,7 @@ class Request:
             check_link_goes_with(budget, allocator=reserving.name, raw=raw)
         own_start = () if start is None else (_simulated(graph, start, named),)
         if link is None and any(each.stores.size for each in own_start):
-            raise ScheduleError("start loads values from the host; give a link, or a start without loads", -1, -1)
+            raise ScheduleError("`start` loads values from the host; give a link, or a start without loads", -1, -1)
         options = {name: value if as_whole(value) is None else as_whole(value) for name, value in options.items()}
         for each in named or ():
             each.check_options(options)

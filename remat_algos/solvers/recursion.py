@@ -197,7 +197,7 @@ def _check_options(recursion_limit: int | None, batching: bool | None, length_li
         raise ArgumentError("batching is {batching!r}; use True, False or None", batching=batching)
     if not isinstance(length_limit, (int, float)) or not length_limit >= 1:
         raise ArgumentError(
-            "length_limit is {length_limit!r}; give runs for each node, 1 or more", length_limit=length_limit
+            "length_limit is {length_limit!r}; give a number of runs per node, 1 or more", length_limit=length_limit
         )
 
 

@@ -311,7 +311,7 @@ class LowerSetFamily:
         check_fields(self)
         nodes = np.flatnonzero(self.graph.forward & self.graph.needed)
         if not np.array_equal(self.nodes, nodes):
-            raise GraphError("nodes are not the needed forward nodes of the graph; call lower_set_family(graph)")
+            raise GraphError("`nodes` must be the needed forward nodes of the graph; call lower_set_family(graph)")
         words, given = checked_words(self.words), np.asarray(self.words).shape
         if words.shape[1] != max(1, -(-nodes.size // 64)) or not words.shape[0]:
             raise GraphError("lower sets of shape {given!w} do not fit {size:node}", given=given, size=nodes.size)

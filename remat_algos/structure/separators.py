@@ -87,7 +87,7 @@ class SeparatorTree:
         if self.owner.size and not -1 <= self.owner.min() <= self.owner.max() < b:
             raise GraphError("a vertex is owned by an unknown separator; separators are 0 to {last!w}", last=b - 1)
         if not np.array_equal(np.sort(self.own), owned) or (self.owner[self.own] != row_of(self.own_indptr)).any():
-            raise GraphError("owner and own do not name the same vertices for each separator")
+            raise GraphError("`owner` and `own` do not name the same vertices for each separator")
 
     @classmethod
     @checked_arguments

@@ -407,7 +407,7 @@ def _workers(executor: Executor) -> int:
             return max(1, sum(client.nthreads().values()))
         except Exception as error:  # dask raises many error types
             raise SweepError(
-                "the dask scheduler is gone; start one, and run the sweep again: finished jobs are kept"
+                "the Dask scheduler is gone; start one, and run the sweep again: finished jobs are kept"
             ) from error
     return getattr(executor, "_max_workers", None) or getattr(executor, "num_workers", None) or 32
 

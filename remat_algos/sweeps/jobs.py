@@ -110,7 +110,7 @@ class SweepJob:
                 json.dumps(value, allow_nan=False)
             except (TypeError, ValueError) as error:
                 raise SweepError(
-                    "{what!w} of a job are {value!r}; give what JSON can hold", what=what, value=value
+                    "{what!w} of a job are {value!r}; give values that JSON can represent", what=what, value=value
                 ) from error
 
 

@@ -147,7 +147,7 @@ class Builder:
         more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
         if min(shape, default=1) < 1 or (more and not broadcasts(x.shape, shape)):
             raise self.fault(
-                "{name} views {shape!w} as {view!r}; give at most as many elements",
+                "{name} views {shape!w} as {view!r}; give lengths of 1 or more, and no more elements than before",
                 name=full,
                 shape=x.shape,
                 view=shape,

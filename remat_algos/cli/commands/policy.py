@@ -28,7 +28,9 @@ def every(text: str) -> int:
     """Parse the n of every_n=n."""
     match = EVERY.fullmatch(text)
     if match is None:
-        raise ArgumentError("{text!r} is not a setting; write every_n=2: every second block is checkpointed", text=text)
+        raise ArgumentError(
+            "{text!r} is not a setting; write for example every_n=2, which checkpoints every second block", text=text
+        )
     return int(match[1])
 
 

@@ -207,7 +207,7 @@ def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
             new = comma_separated(words)
         if not new:
             raise RematError(
-                "--{option} {words!r} has no node; give names, or leave it out", option=option, words=words
+                "--{option} {words!r} names no node; give names, or leave it out", option=option, words=words
             )
         names += new
     return names

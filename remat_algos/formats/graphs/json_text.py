@@ -408,7 +408,7 @@ def _links(record: Mapping[str, Any], names: list[str], source: str) -> Iterator
     if "adjacency" in record:
         rows = record["adjacency"]
         if not isinstance(rows, list) or len(rows) != len(names) or not all(isinstance(row, list) for row in rows):
-            wrong = "`adjacency` is not a list with a row per node, expected {n_rows} rows"
+            wrong = "`adjacency` must be a list of {n_rows:row}, one per node"
             raise fault(source, wrong, n_rows=len(names))
         for u, row in zip(names, rows, strict=True):
             for edge in _objects({"adjacency": row}, "adjacency", source):

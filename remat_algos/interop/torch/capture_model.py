@@ -174,7 +174,8 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
         raise no_gradient(*error.args) from None
     except DataDependent as error:
         raise GraphError(
-            "the model's Python depends on data, so it is not one graph; use {by_name!w}", by_name=BY_NAME
+            "the model's Python code depends on data, so the model is not a single graph; use {by_name!w}",
+            by_name=BY_NAME,
         ) from error
     except AssertionError as error:
         if "functional graph" not in str(error):

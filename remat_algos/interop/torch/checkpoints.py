@@ -636,7 +636,7 @@ def _check_free(model: nn.Module) -> None:
     for name, module in model.named_modules():
         forward = module.__dict__.get("forward")
         if isinstance(forward, partial) and forward.func is run_block:
-            raise PlanError("block {block!r} already has a plan; remove that first", block=name)
+            raise PlanError("block {block!r} already has a plan; remove it first", block=name)
 
 
 def _parsed(operator: str) -> tuple[str, str, int]:
@@ -659,7 +659,7 @@ def _saved(treatment: Treatment) -> Saved:
 def _loaded(record: Mapping[str, Any]) -> CheckpointPlan:
     """Build a plan from its record; raise PlanError if an entry is missing or has a wrong type."""
     if record.get("format") != FORMAT or record.get("version") != VERSION:
-        raise PlanError("not a plan of checkpoints of version {version}", version=VERSION)
+        raise PlanError("this is not a plan of checkpoints of version {version}", version=VERSION)
     check_entries(record, ENTRIES, "the plan")
     rows = [{"saved": [], "inputs": [], **row} if isinstance(row, dict) else {} for row in record["blocks"]]
     for row in rows:

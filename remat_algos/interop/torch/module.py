@@ -273,7 +273,10 @@ def _check_pass(
         if difference:
             difference = _difference_of(ours, _one_pass(model, model, args, kwargs, written, gradients=True))
     except torch.OutOfMemoryError as error:
-        warn("the planned model was not compared with the model, which ran out of memory: {error!w}", error=error)
+        warn(
+            "the planned model was not compared with the original model, which ran out of memory: {error!w}",
+            error=error,
+        )
         return
     if difference:
         raise GraphError(

@@ -155,7 +155,7 @@ class RuntimeSetting:
         fits = [each for each in settings if each.peak_memory <= limit]
         if not fits:
             raise PlanError(
-                "{runtime} has no setting with a peak of at most {limit!w}; its lowest is {lowest!w}",
+                "{runtime} has no setting with a peak of at most {limit!w}; its lowest peak is {lowest!w}",
                 runtime=runtime,
                 limit=format_bytes(limit),
                 lowest=format_bytes(min(each.peak_memory for each in settings)),

@@ -61,7 +61,7 @@ def chen_sqrt(
     """
     check_positive(segments=None if segments == "sqrt" else segments, unit=unit)
     if at is not None and (segments is not None or candidates is not None):
-        raise ArgumentError("at specifies the cuts; leave out segments and candidates")
+        raise ArgumentError("`at` specifies the cuts; leave out segments and candidates")
     rows: list[list[Recipe]] = []
     if candidates == "boundary1":
         chain = single_boundary_chain(graph, unit=unit)

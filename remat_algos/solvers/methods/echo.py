@@ -180,7 +180,7 @@ class FeatureMaps:
             n + np.flatnonzero(self.read_back),
         )
         if cut is None:
-            raise GraphError("a kept node computes a value that must not be stashed; please report this graph")
+            raise GraphError("a kept node computes a value that cannot be kept; please report this graph")
         return cut.beyond[:n]
 
     @property
