@@ -226,8 +226,8 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "budget": (
         "SIZE",
         memory,
-        "limit of the peak, not counting residents (inputs and parameters): bytes, 4GiB, 50%% (of the peak without "
-        "rematerialization), or least (the lowest possible peak)",
+        "limit of the peak, not counting residents (parameters, inputs, optimizer states): bytes, 4GiB, 50%% (of the "
+        "peak without rematerialization), or least (the lowest possible peak)",
     ),
     "overhead": (
         "COST",

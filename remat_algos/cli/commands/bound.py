@@ -36,8 +36,8 @@ DECIMALS, WHOLE_FROM = 3, 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     sizes = (
-        "limits of the peak, not counting residents (inputs and parameters): bytes, 4GiB or 50%% (of the peak without "
-        "rematerialization)"
+        "limits of the peak, not counting residents (parameters, inputs, optimizer states): bytes, 4GiB or 50%% (of "
+        "the peak without rematerialization)"
     )
     parser.add_argument("--budget", required=True, metavar="SIZE,...", type=limits, help=sizes)
     add(parser, "copies", link=f"bound the time of plans that may also copy values over this link: {LINKS}")

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add(parser, "order", "mirror")
     group = parser.add_argument_group(
-        "what if (other nodes follow ORDER or --mirror; without these, they get the opposite decision)"
+        "what if (other nodes follow ORDER or --mirror, or get the opposite decision)"
     )
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes to keep: they run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
