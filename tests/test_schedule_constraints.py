@@ -176,7 +176,7 @@ WRONG = [
         for name in ("stay", "offload")
         for scalar in (3, b"A", np.array(3), np.array("A"), {"A": 1})
     ),
-    ({"regions": {"r": ("[AB]", 1), "s": ("B", 1)}}, ValueError, "B is in the regions r and s; leave it in one"),
+    ({"regions": {"r": ("[AB]", 1), "s": ("B", 1)}}, ValueError, "B is in the regions r and s; keep it in only one"),
 ]
 
 

@@ -344,7 +344,7 @@ def _rules(
         fewest, highest = tuning.RANDOM_RUNS
         seeds = max(fewest, min(highest, tuning.TRIED_EVENTS // max(1, trace.event.size)))
     if seeds < 0:
-        raise AllocationError("seeds is {seeds!r}; give a number of random runs, 0 or more", seeds=seeds)
+        raise AllocationError("seeds is {seeds!r}; give a whole number of random runs, 0 or more", seeds=seeds)
     names = list(known) if ties is None else [ties] if isinstance(ties, str) else list(ties)
     for name in names:
         if name not in known:

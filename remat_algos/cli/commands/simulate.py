@@ -42,9 +42,7 @@ MAX_PRINTED_STEPS = 10_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add(parser, "order", "mirror")
-    group = parser.add_argument_group(
-        "what if (other nodes follow ORDER or --mirror, or get the opposite decision)"
-    )
+    group = parser.add_argument_group("what if (other nodes follow ORDER or --mirror, or get the opposite decision)")
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes to keep: they run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
     step = "describe this step instead of the step of the peak"
