@@ -285,7 +285,7 @@ def test_a_fixed_buffer_is_in_its_arena_or_refused(fixed, fault):
         ([], AllocationError, "the capacities are \\[\\]; give the bytes of each arena"),
         (5, TypeError, "capacities is 5; give a list"),
         ("12", TypeError, "capacities is '12'; give a list"),
-        ([5, -1], AllocationError, "a capacity is -1; give a whole number of bytes, 0 or more"),
+        ([5, -1], AllocationError, "a capacity is -1; give a number of bytes, 0 or more"),
         ([5, 1.5], ValueError, "capacities\\[1\\] is 1.5; give a whole number"),
         ([5, None], TypeError, "capacities\\[1\\] is None; give a whole number"),
         ([5, True], TypeError, "capacities\\[1\\] is True; give a whole number"),

@@ -242,7 +242,7 @@ def test_alignment_divides_every_offset_and_the_arena(rows, shift):
     ("said", "error", "wrong"),
     [
         *[("the alignment is", AllocationError, {"alignment": alignment}) for alignment in (0, -4, 3, 96, 2**70)],
-        ("the capacity is -1; give a whole number of bytes", AllocationError, {"capacity": -1}),
+        ("the capacity is -1; give a number of bytes", AllocationError, {"capacity": -1}),
         *[(f"capacity is {each!r}; give", AllocationError, {"capacity": each}) for each in (1.5, 8.0, True)],
         ("time_limit is -1; give seconds", ValueError, {"time_limit": -1}),
         ("time_limit is nan; give seconds", ValueError, {"time_limit": math.nan}),

@@ -375,7 +375,7 @@ LINES = {
     "simulate chain.nodes.csv --keep ''": "--keep",
     "simulate chain.nodes.csv --recompute ' , '": "--recompute",
     "simulate chain.nodes.csv --keep a --recompute a": "a is named both",
-    "simulate chain.nodes.csv --keep a --recompute b": "give one of them, or a schedule",
+    "simulate chain.nodes.csv --keep a --recompute b": "give only one of them, or a schedule",
     "simulate chain.nodes.csv --recompute 'grad(a)'": "grad(a)",
     "simulate chain.nodes.csv --keep 'grad(a)'": "grad(a)",
     "simulate chain.nodes.csv plan.json --recompute loss": "loss",

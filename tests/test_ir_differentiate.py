@@ -409,7 +409,7 @@ def test_what_cannot_be_differentiated_is_named(graph, options, fault):
 
 @pytest.mark.parametrize("factor", [1e300, 10**400, 2**53])
 def test_an_absurd_factor_is_refused_unless_there_is_nothing_to_multiply(factor):
-    with pytest.raises(GraphError, match="raises the sum of compute to"):
+    with pytest.raises(GraphError, match="makes total compute 2"):
         differentiate(graph_of([[], [0]]), factor=factor)
     assert differentiate(graph_of([[], [0]], compute=0), factor=factor).compute.tolist() == [0] * 4
 

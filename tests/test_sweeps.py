@@ -139,7 +139,7 @@ def test_budgets_may_limit_more_than_memory():
         ({"graph": CHAIN, "gradients": {"decode": 1}}, "'decode'"),
         ({"graph": CHAIN, "gradients": {LONG: 1}}, "no option"),
         ({"graph": LONG}, "too long"),
-        ({"graph": CHAIN, "nodes": LONG}, "option nodes applies to an edge list"),
+        ({"graph": CHAIN, "nodes": LONG}, "nodes applies to an edge list"),
         ({"graph": CHAIN, "solver": LONG}, "unknown solver"),
         ({"graph": CHAIN, "budget": LONG}, "'x{"),
         ({"graph": CHAIN, "effort": LONG}, "effort is"),

@@ -145,12 +145,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             (self.arena < -1, "has a negative arena; arenas are numbered from 0, -1 for any"),
         ):
             refuse(
-                self,
-                wrong,
-                "buffer {name} (steps {begin} to {end}) {fault!w}",
-                begin=self.begin,
-                end=self.end,
-                fault=fault,
+                self, wrong, "buffer {name} ({begin} to {end}) {fault!w}", begin=self.begin, end=self.end, fault=fault
             )
         self._check_over()
         self._check_fixed()
@@ -295,9 +290,8 @@ are 0:4 and 3:5; move one of them, or leave its offset free
                 self,
                 np.flatnonzero((fixed >= 0) & (arena == number)),
                 fixed,
-                "buffers {name} and {other} overlap: both are needed at step {step}, and their fixed offsets "
-                "make them occupy bytes {begin}:{end} and {other_begin}:{other_end}; move one of them, or leave its "
-                "offset free",
+                "buffers {name} and {other} overlap: both are needed at step {step}, and by their fixed offsets "
+                "they occupy bytes {begin}:{end} and {other_begin}:{other_end}; move one, or leave its offset free",
             )
 
     def _check_over(self) -> None:
@@ -527,9 +521,7 @@ class Allocation:
         self._check_blocks()
         if self.bound > self.size:
             raise AllocationError(
-                "the arena has {size} bytes, which is below its lower bound of {bound}",
-                size=self.size,
-                bound=self.bound,
+                "the arena has {size} bytes, less than its lower bound {bound}", size=self.size, bound=self.bound
             )
 
     def _check_blocks(self) -> None:

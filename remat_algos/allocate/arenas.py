@@ -556,9 +556,7 @@ def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
         )
     for capacity in capacities:
         if capacity < 0:
-            raise AllocationError(
-                "a capacity is {capacity!r}; give a whole number of bytes, 0 or more", capacity=capacity
-            )
+            raise AllocationError("a capacity is {capacity!r}; give a number of bytes, 0 or more", capacity=capacity)
     return tuple(capacities)
 
 

@@ -160,7 +160,7 @@ def pack(
     if capacity is not None and not is_byte_count(capacity):
         several = "; for several arenas call pack_arenas" if isinstance(capacity, list | tuple) else ""
         raise AllocationError(
-            "the capacity is {capacity!r}; give a whole number of bytes, 0 or more{several!w}",
+            "the capacity is {capacity!r}; give a number of bytes, 0 or more{several!w}",
             capacity=capacity,
             several=several,
         )

@@ -70,7 +70,7 @@ class Trace:
             raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")
         if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):
             raise AllocationError(
-                "the steps of a trace must be ascending numbers from 0 to below {steps}", steps=self.steps
+                "the steps of a trace must be ascending and from 0 to below {steps}", steps=self.steps
             )
         self._check_events()
 

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 FACTOR, BITS = 2, 32
 FORMATS = "cg, DOT, edge list, GraphML, JSON, npz, PACE, ONNX, StableHLO"
 """Names of the formats, so that --help need not import them; a test compares them with the registry."""
-WRITTEN = (
-    "X.nodes.csv (other tables are written next to it), X.dot, X.gv, X.txt, X.edges, X.graphml, X.json, X.npz, X.gr"
-)
+WRITTEN = "X.nodes.csv (and other tables next to it), X.dot, X.gv, X.txt, X.edges, X.graphml, X.json, X.npz, X.gr"
 """Names of files that can be written."""
 
 

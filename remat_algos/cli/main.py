@@ -68,10 +68,7 @@ HELPS = {
         "run many jobs (graphs, budgets, solvers, seeds) on many cores or machines, and collect results in a folder"
     ),
     "unroll": "write or draw an order as the mirrored graph, which has one node for each run of a node",
-    "verify": (
-        "simulate a plan, check its figures and prove its bound again; exit code 1 if a figure is wrong or the bound "
-        "is not proven"
-    ),
+    "verify": "simulate a plan, check its figures and prove its bound again; exit code 1 if a check fails",
     "width": "compute lower and upper bounds on the treewidth of a graph, and write a tree decomposition",
 }
 """Summaries of the commands for `remat --help`."""

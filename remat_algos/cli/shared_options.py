@@ -308,11 +308,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "parameter_gradients": ("", bool, "also compute gradients of parameters"),
     "loss": ("NAME", None, "value to differentiate; may be repeated (default: all outputs)", {"action": "append"}),
     "encode": ("", bool, "store feature maps in one bit per element if gradients need no more (ReLU, dropout)"),
-    "element_bits": (
-        "N",
-        whole_number,
-        "with --encode: bits per element without encoding (default: from the model, else 32)",
-    ),
+    "element_bits": ("N", whole_number, "with --encode: bits per unencoded element (default: from the model, else 32)"),
     "order": (
         "ORDER",
         None,

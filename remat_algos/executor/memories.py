@@ -306,8 +306,7 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
         i = int(elsewhere[0])
         below = int(buffers.over[i])
         raise AllocationError(
-            "buffer {name} at offset {offset} overwrites buffer {below} at offset {below_offset}; give both the same "
-            "offset",
+            "buffer {name} at offset {offset} overwrites buffer {below} at offset {below_offset}; give equal offsets",
             name=buffers.name(i),
             offset=offset[i],
             below=buffers.name(below),

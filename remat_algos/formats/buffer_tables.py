@@ -179,10 +179,7 @@ def _in_place(cells: ColumnTable) -> dict[str, int | tuple[int, ...] | str | Non
         if name not in table:
             table[name] = over if value else place
         elif place is None or not isinstance(places, tuple) or place in places:
-            repeated = (
-                "{name!r} already has a row; give each value or position one row; a row with none must be the only row "
-                "of its operation"
-            )
+            repeated = "{name!r} already has a row; give one row per value or position, or a single row with none"
             cells.fail(row, repeated, name=name)
         else:
             table[name] = (*places, place)

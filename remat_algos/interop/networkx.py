@@ -172,12 +172,8 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
         unknown = next((node for node in amounts if node not in digraph), None)
         if unknown is not None:
             near = did_you_mean(unknown, map(str, digraph.nodes)) or "; remove it"
-            raise GraphError(
-                "{what} has an entry for {unknown!r}, which is not a node{near!w}",
-                what=what,
-                unknown=unknown,
-                near=near,
-            )
+            wrong = "{what} has an entry for {unknown!r}, which is not a node{near!w}"
+            raise GraphError(wrong, what=what, unknown=unknown, near=near)
         entries = dict(amounts)
     else:
         raise ArgumentTypeError(

@@ -39,11 +39,8 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
         return
     near = did_you_mean(unknown, symbols) or "; remove it"
     if not symbols or "mean" in near:
-        raise GraphError(
-            "dims gives a length for {unknown!r}, but no dimension of that name needs one{near!w}",
-            unknown=unknown,
-            near=near,
-        )
+        wrong = "dims gives a length for {unknown!r}, but no dimension of that name needs one{near!w}"
+        raise GraphError(wrong, unknown=unknown, near=near)
     raise GraphError(
         "dims gives a length for {unknown!r}, but no dimension of that name needs one (known: {known!l}); remove it",
         unknown=unknown,

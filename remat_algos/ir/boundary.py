@@ -98,10 +98,7 @@ def _tangent_readers(graph: ComputationGraph) -> Bool:
         tangent[read[graph.forward[reader]]] = False
         reads_tangent[reader[tangent[read]]] = True
     if not reads_tangent.any():
-        raise GraphError(
-            "the readers cannot be found, because no backward node reads an input that no forward node reads; give "
-            "readers"
-        )
+        raise GraphError("no backward node reads an input that no forward node reads; give readers yourself")
     return reads_tangent
 
 

@@ -143,7 +143,7 @@ def _amount(amount: Amount, base: int, what: str) -> int:
         return int(Fraction(share[1]) * base / 100)
     if _BARE_DECIMAL.fullmatch(amount):
         wrong = (
-            '{what!w} budget {amount!r} could be bytes or a share; write a whole number of bytes, or a share as "50%"'
+            '{what!w} budget {amount!r} could be bytes or a share; write bytes without decimals, or a share as "50%"'
         )
         raise ArgumentError(wrong, what=what, amount=amount)
     try:

@@ -224,9 +224,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     own = zip(backward.grad_compute[node].tolist(), graph.compute[node].tolist(), strict=True)
     cost = [q * gradient if gradient >= 0 else p * forward for gradient, forward in own]  # in units of 1/q
     if max(cost, default=0) >= q * LARGEST_SUM:
-        raise GraphError(
-            "factor {factor!r} raises the sum of compute to 2**53 or more; give a smaller one", factor=factor
-        )
+        raise GraphError("factor {factor!r} makes total compute 2**53 or more; give a smaller factor", factor=factor)
     finer = step = 1
     if graph.labels.compute_unit:
         total = int(graph.compute.sum()) - (-sum(cost) // q)

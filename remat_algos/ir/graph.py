@@ -675,9 +675,7 @@ def _check_reads(graph: ComputationGraph) -> None:
     if code == 2:
         raise GraphError("node {node} reads value {value} twice; list it once", node=graph.labels[node], value=value)
     if code == 3:
-        wrong = (
-            "edge ({source}, {node}) goes backwards; number the nodes topologically, or use from_edges, which does so"
-        )
+        wrong = "edge ({source}, {node}) goes backwards; number the nodes topologically, as from_edges does"
         raise GraphError(wrong, source=graph.producer[value], node=node)
 
 

@@ -81,9 +81,7 @@ class OperationKind:
                 wrong = '{name} saves {saved!r}; give "inputs", "output", "inputs output" or ""'
                 raise ArgumentError(wrong, name=self.name, saved=saved)
         if self.in_place and self.saved()[0]:
-            raise ArgumentError(
-                "{name} overwrites an input that its gradient reads; leave out in_place", name=self.name
-            )
+            raise ArgumentError("{name} overwrites an input that its gradient reads; omit in_place", name=self.name)
 
     @checked_arguments
     def saved(self, *, alone: bool = False) -> tuple[bool, bool]:

@@ -325,9 +325,7 @@ class _Assembly:
             return whole_costs(costs, self.tables.source)
         whole = [cost for cost in costs if isinstance(cost, int)]
         if scale < 1 or len(whole) < len(costs):
-            self.names.fail(
-                None, '"compute_scale" needs whole costs; leave it out, so that decimals are scaled automatically'
-            )
+            self.names.fail(None, '"compute_scale" needs whole costs; leave it out to have decimals scaled')
         return whole, scale
 
     def _bytes(self, sizes: Sequence[Any], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:

@@ -108,9 +108,7 @@ class Blocks:
         texts = [pattern] if isinstance(pattern, str) else as_list(pattern, "pattern")
         patterns = [part.strip() for text in texts for part in str(text).split(",")]
         if "" in patterns:
-            raise PlanError(
-                'the pattern {pattern!r} has an empty part; give module paths, such as "layers.*"', pattern=pattern
-            )
+            raise PlanError('the pattern {pattern!r} has an empty part; write for example "layers.*"', pattern=pattern)
         nodes_of = _matched(graph, patterns)
         names = tuple(sorted(nodes_of, key=lambda name: nodes_of[name][0]))
         members = [np.array(nodes_of[name], np.int32) for name in names]
@@ -397,8 +395,7 @@ def _check_contiguous(graph: ComputationGraph, name: str, block: Int32) -> None:
                 after.add(v)
         elif between:
             raise PlanError(
-                "block {block!r} cannot be recomputed as a whole: {node} is outside the block, but on a path between "
-                "two of its nodes",
+                "block {block!r} cannot be recomputed as a whole: {node}, outside the block, lies between its nodes",
                 block=name,
                 node=graph.labels[between[0]],
             )

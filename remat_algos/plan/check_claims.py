@@ -172,9 +172,8 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
     entries, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(entries) - set(known))
     if unknown:
-        raise PlanError(
-            '"budget" of the plan has the unknown entries {unknown!l}; use only {known!l}', unknown=unknown, known=known
-        )
+        wrong = '"budget" of the plan has the unknown entries {unknown!l}; use only {known!l}'
+        raise PlanError(wrong, unknown=unknown, known=known)
     try:
         budget = Budget(**entries)
         limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)

@@ -227,8 +227,7 @@ def what_if(
         return _flipped(graph, kept, again, as_schedule(graph, schedule))
     if kept and again:
         raise GraphError(
-            "keep and recompute cannot be given together, since they do not determine the other nodes; give one of "
-            "them, or a schedule"
+            "keep and recompute together do not determine the other nodes; give only one of them, or a schedule"
         )
     flags = np.zeros(graph.n_nodes, bool) if kept else np.ones(graph.n_nodes, bool)
     flags[kept], flags[again] = True, False

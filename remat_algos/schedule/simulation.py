@@ -435,8 +435,7 @@ def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> 
         if simulation.graph.n_nodes == graph.n_nodes:
             raise GraphError("the simulation is of another graph; simulate on this graph")
         raise GraphError(
-            "the simulation is of another graph: it has {n_nodes:node}, this one has {expected:,}; simulate on this "
-            "graph",
+            "the simulation is of another graph: it has {n_nodes:node}, this one has {expected:,}; simulate this graph",
             n_nodes=simulation.graph.n_nodes,
             expected=graph.n_nodes,
         )

@@ -216,9 +216,7 @@ def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = F
     if budget.memory is None and budget.device is None and budget.overhead is None:
         raise about(
             "link",
-            ArgumentError(
-                "a link needs a budget, such as '50%' or 'least'; without a budget, nothing needs to be offloaded"
-            ),
+            ArgumentError("a link needs a budget, such as '50%' or 'least'; without one nothing needs to be offloaded"),
         )
     for name, is_set in ((f"the allocator {allocator}", allocator != PEAK), ("raw plans", raw)):
         if is_set:

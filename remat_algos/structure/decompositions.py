@@ -222,9 +222,7 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
     parent: Int32 = kernel.root_tree(n_bags, np.array(edges, np.int32).reshape(-1, 2))
     apart = np.flatnonzero(parent == -2)
     if apart.size:
-        raise GraphError(
-            "no path of edges leads from bag 0 to bag {apart}; connect all bags, without a cycle", apart=apart[0]
-        )
+        raise GraphError("no path leads from bag 0 to bag {apart}; connect all bags, without a cycle", apart=apart[0])
     return parent
 
 

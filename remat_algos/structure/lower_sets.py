@@ -318,10 +318,7 @@ class LowerSetFamily:
         sizes = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
         whole = _beginnings(np.array([nodes.size]), nodes.size)
         if words[0].any() or (words[-1:] != whole).any() or (words & ~whole).any() or (np.diff(sizes) < 0).any():
-            raise GraphError(
-                "a family of lower sets must begin with the empty set, end with the whole forward part and be sorted "
-                "by size"
-            )
+            raise GraphError("a family must begin with the empty set, end with the whole part and be sorted by size")
         object.__setattr__(self, "nodes", sealed(nodes))
         object.__setattr__(self, "words", sealed(words))
         if self.covers is not None:

@@ -63,8 +63,7 @@ def minimum_width(graph: UndirectedGraph) -> Elimination:
     n = graph.n_vertices
     if n > tuning.MAX_EXACT:
         raise GraphError(
-            "the graph has {n} vertices; the exact algorithm handles at most {max_exact}; use bounds, which have no "
-            "limit",
+            "the graph has {n} vertices; the exact algorithm handles at most {max_exact}; use bounds instead",
             n=n,
             max_exact=tuning.MAX_EXACT,
         )

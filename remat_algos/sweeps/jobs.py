@@ -96,9 +96,7 @@ class SweepJob:
                 "graph is {graph!r}; give a file, model:NAME or a ComputationGraph", graph=self.graph
             )
         if self.nodes is not None and not isinstance(self.graph, str):
-            raise ArgumentError(
-                "option nodes applies to an edge list, but the graph is a ComputationGraph; leave it out"
-            )
+            raise ArgumentError("nodes applies to an edge list, but the graph is a ComputationGraph; leave it out")
         if not isinstance(self.gradients, bool | Mapping):
             raise ArgumentTypeError(
                 "gradients are {gradients!r}; give true, false or options of differentiate", gradients=self.gradients
@@ -188,9 +186,7 @@ def graph_source(job: SweepJob) -> str | None:
 def check_job(job: SweepJob, graph: ComputationGraph) -> None:
     options = dict(job.options)
     if "solvers" in options or "progress" in options:
-        raise ArgumentError(
-            'a job has a single solver and no progress callback; to run several solvers, list them under "solver"'
-        )
+        raise ArgumentError('a job has one solver and no progress callback; list several solvers under "solver"')
     if unknown := [name for name in options if name not in OF_SOLVE]:
         own = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
         names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # Request reports unknown solvers
@@ -257,7 +253,7 @@ def _budget(memory: Any, overhead: Any, device: Any) -> Budget:
         unknown = sorted(set(map(str, memory)) - {each.name for each in fields(Budget)})
         if unknown:
             raise ArgumentError(
-                "budget has the unknown entry {unknown!r}; use only memory, overhead, device", unknown=unknown[0]
+                "budget has the unknown key {unknown!r}; use memory, overhead, device", unknown=unknown[0]
             )
         return Budget(**memory)
     return Budget(memory, overhead, device)

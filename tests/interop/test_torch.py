@@ -714,7 +714,7 @@ def test_collectives_run_once():
         ({"budget": 0.5}, "whole numbers or text"),
         ({"budget": "50%", "solvr": "auto"}, "'solvr' is not an option; did you mean solver\\?"),
         ({"budget": "50%", "rng": "again"}, "rng is 'again'; give 'replay' or 'once'"),
-        ({"device": "1GiB", "reserve": "2GiB"}, "leaves nothing of the device budget"),
+        ({"device": "1GiB", "reserve": "2GiB"}, "exceeds the device budget"),
         ({"budget": "1GiB", "accumulate": True}, "reserve and accumulate need a device budget"),
         ({"device": "1GiB", "optimizer": "lamb"}, "optimizer is 'lamb'; give one of sgd, momentum, adam, adamw"),
         ({"budget": "1GiB", "reserve": "2GiB"}, "reserve and accumulate need a device budget"),

@@ -39,8 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a plan, or an order as for remat simulate (default: every node runs once)",
     )
     table = (
-        "table of buffers instead of GRAPH, with columns id,lower,upper,size; the optional columns offset and arena "
-        "fix a buffer"
+        "table of buffers instead of GRAPH: columns id,lower,upper,size; optional: offset and arena, to fix a buffer"
     )
     parser.add_argument("--buffers", metavar="FILE.csv", help=table)
     group = parser.add_argument_group("addresses")
@@ -62,13 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--capacity", metavar="BYTES", type=parse_bytes, action="append", help=capacity)
     limit = "stop SECONDS after the start, with the best addresses found until then (default: 5 for --method offsets)"
-    add(
-        group,
-        "time_limit",
-        "seed",
-        time_limit=limit,
-        seed="with --method offsets: random seed of the search (default: 0)",
-    )
+    add(group, "time_limit", "seed", time_limit=limit, seed="random seed of --method offsets (default: 0)")
     add(parser, output="write the buffers with their offsets, as CSV")
     add_plot(parser, "addresses")
 

@@ -38,12 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=device,
         help="device memory for peak and residents together, such as 11GiB",
     )
-    add(
-        parser,
-        "overhead",
-        "copies",
-        solvers="run only these solvers; auto combines several solvers",
-    )
+    add(parser, "overhead", "copies", solvers="run only these solvers; auto combines several solvers")
     values = "values to try (default: all values that the family allows)"
     parser.add_argument("--values", metavar="N,...", type=_numbers, help=values)
     most = f"largest value to try (default: {MAX_VALUE}, or the largest of --values)"
@@ -103,12 +98,7 @@ def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
             "--vary {vary}: {vary} cannot both vary and be {given}; leave one out", vary=vary, given=options[vary]
         )
     if vary in options_by_name:
-        raise RematError(
-            "--vary {vary}: {vary} is not a number; the numeric options of {model} are {numbers!l}",
-            vary=vary,
-            model=model,
-            numbers=numbers,
-        )
+        raise RematError("--vary {vary}: {vary} is not a number; name one of {numbers!l}", vary=vary, numbers=numbers)
     raise RematError(
         "--vary {vary}: {model} has no option {vary!r} that is a number{near!w}",
         vary=vary,

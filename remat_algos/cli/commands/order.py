@@ -27,9 +27,7 @@ from remat_algos.wording import exact_bytes
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     group = parser.add_argument_group("search")
-    beam = (
-        "beam width: sets of executed nodes to keep per step (default: 64, less on large graphs; 0: use the id order)"
-    )
+    beam = "beam width: node sets to keep per step (default: 64, less on large graphs; 0: use the id order)"
     group.add_argument("--beam", type=whole_number, metavar="N", help=beam)
     search = "improve the order of the beam search by moving nodes (default)"
     group.add_argument("--search", action=argparse.BooleanOptionalAction, default=True, help=search)

@@ -28,9 +28,7 @@ def every(text: str) -> int:
     """Parse the n of every_n=n."""
     match = EVERY.fullmatch(text)
     if match is None:
-        raise ArgumentError(
-            "{text!r} is not a setting; write for example every_n=2, which checkpoints every second block", text=text
-        )
+        raise ArgumentError("{text!r} is not a setting; write every_n=2 to checkpoint every second block", text=text)
     return int(match[1])
 
 
@@ -41,13 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "budget", "device")
     blocks = (
         "module paths of the blocks, such as 'layers.*', where * is one part of a name; separate several "
-        "stacks of blocks by commas; separate alternative choices of blocks by | to get the cheapest policy of all "
-        "alternatives"
+        "stacks of blocks by commas, and alternative choices of blocks by | to get the cheapest policy of all"
     )
     parser.add_argument("--blocks", metavar="PATTERN", required=True, help=blocks)
     semantics = (
-        "eager (default): a block recomputes every value that it did not save, as PyTorch does; graph: only values "
-        "that gradients need"
+        "recompute all unsaved values of a block (eager, the default), or only those that gradients need (graph)"
     )
     parser.add_argument("--semantics", choices=SEMANTICS, default=SEMANTICS[0], help=semantics)
     against = (

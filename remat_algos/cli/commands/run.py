@@ -27,14 +27,8 @@ from remat_algos.search.solve import solve
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
-    add(
-        parser,
-        "limits",
-        "copies",
-        "solver",
-        "options",
-        solver="a solver listed by remat solve --help, or auto (default), which combines several solvers",
-    )
+    solver = "a solver listed by remat solve --help, or auto (default), which combines several solvers"
+    add(parser, "limits", "copies", "solver", "options", solver=solver)
     add(parser, time_limit="stop the search SECONDS after the start, with the best plan found until then")
     add(parser, "seed")
     parser.add_argument(

@@ -32,14 +32,8 @@ ORDERS_AND_TIMES = ("names", "actions", "trace", "policy")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments; the help lists solvers and their options, read from the solvers' signatures."""
     add_graph(parser)
-    add(
-        parser,
-        "limits",
-        "copies",
-        "solver",
-        "options",
-        solver="a solver listed below, or auto (default), which combines several solvers",
-    )
+    solver = "a solver listed below, or auto (default), which combines several solvers"
+    add(parser, "limits", "copies", "solver", "options", solver=solver)
     parser.add_argument(
         "--raw",
         action="store_true",

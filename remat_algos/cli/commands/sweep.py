@@ -49,18 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="I/N",
         help="run only the I-th of N parts of the jobs, as in a task of a batch system; parts can run in parallel",
     )
-    group.add_argument(
-        "--retries", type=whole_number, metavar="N", help="number of times to try a job that fails (default: 3)"
-    )
+    group.add_argument("--retries", type=whole_number, metavar="N", help="tries of a job that fails (default: 3)")
     group.add_argument("--retry-failed", action="store_true", help="run the jobs that failed in an earlier sweep again")
     group.add_argument(
         "--timeout", type=number, metavar="SECONDS", help="stop a job after SECONDS and count it as failed"
     )
     group.add_argument(
-        "--memory",
-        metavar="BYTES",
-        type=parse_bytes,
-        help="stop a job that uses more memory than this, such as 4GiB (Linux only)",
+        "--memory", metavar="BYTES", type=parse_bytes, help="stop a job that uses more than, for example, 4GiB (Linux)"
     )
     group.add_argument(
         "--import",

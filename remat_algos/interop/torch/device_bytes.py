@@ -38,7 +38,5 @@ def check_reserved(budget: Any, optimizer: str | None, accumulate: bool, reserve
         raise ArgumentTypeError('reserve and accumulate need a device budget, such as {"device": "16GiB"}; give one')
     if device is not None and free > byte_limit(device):
         raise ArgumentError(
-            "reserve {reserve} leaves nothing of the device budget {device}; give a smaller reserve",
-            reserve=reserve,
-            device=device,
+            "reserve {reserve} exceeds the device budget {device}; give a smaller one", reserve=reserve, device=device
         )

@@ -239,9 +239,7 @@ class _Recorder(DispatchMode):
         written = _written(operator, args, kwargs)
         if len(real) < len(arguments) or torch.Tag.nondeterministic_seeded in operator.tags:
             if any(each is other for each in real for other in written):
-                raise GraphError(
-                    "the model writes values that depend on its parameters into an integer tensor; use a new tensor"
-                )
+                raise GraphError("the model writes values that depend on parameters into integers; use a new tensor")
             return self._fake_result(operator, args, kwargs)
         if not writes_into_arguments(operator):
             try:

@@ -269,8 +269,7 @@ def _checked(result: Any, loss: Any) -> torch.Tensor:
         )
     if not scalar.requires_grad:
         raise GraphError(
-            "the loss does not require a gradient, because it depends on no trainable parameter; check torch.no_grad() "
-            "and requires_grad"
+            "the loss depends on no trainable parameter, so it has no gradient; check torch.no_grad() and requires_grad"
         )
     return scalar
 
@@ -325,8 +324,7 @@ def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | s
             ) from error
         if "have been used in the graph" in str(error):
             raise GraphError(
-                "the step computes a gradient for a tensor that was made outside of it; call torch.autograd.grad in "
-                "forward"
+                "the step computes a gradient for a tensor from outside; call torch.autograd.grad in forward"
             ) from error
         raise
     finally:

@@ -65,9 +65,7 @@ def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
 
 def _checked(captured: Captured, schedule: Any) -> tuple[fx.GraphModule, Simulation]:
     if captured.module is None:
-        raise PlanError(
-            "the captured model comes from a pickle, which contains only its graph; capture the model again"
-        )
+        raise PlanError("the captured model comes from a pickle, which has only its graph; capture the model again")
     simulation = schedule
     if not isinstance(schedule, Simulation) or schedule.graph is not captured.graph:
         simulation = simulate(captured.graph, getattr(schedule, "schedule", schedule))

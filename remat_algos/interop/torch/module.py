@@ -91,9 +91,7 @@ class Rematerialized(nn.Module):
     @property
     def report(self) -> GraphReport:
         if not self._last:
-            raise GraphError(
-                "a copy of a planned model is planned at its first call, which has not happened yet; call the copy"
-            )
+            raise GraphError("a copy of a planned model is planned at its first call; call the copy first")
         return self._last[-1]
 
     @property

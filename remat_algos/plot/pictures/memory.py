@@ -279,11 +279,8 @@ def _validation_sentences(validation: Validation) -> list[str]:
     difference = "each as predicted"
     if step is not None:
         difference = f"first difference {int(validation.residual[step]):+,} bytes at step {step}"
-    predicted, measured = format_bytes(validation.predicted_peak), format_bytes(validation.measured_peak)
-    return [
-        f"{steps} on {validation.execution.backend}, {difference}",
-        f"peak predicted {predicted}, measured {measured}",
-    ]
+    peaks = f"predicted {format_bytes(validation.predicted_peak)}, measured {format_bytes(validation.measured_peak)}"
+    return [f"{steps} on {validation.execution.backend}, {difference}", f"peak {peaks}"]
 
 
 WORK = (

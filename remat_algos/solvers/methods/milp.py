@@ -69,9 +69,7 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 
     jain2020, section 4.
     """
     if isinstance(mip_gap, bool) or not isinstance(mip_gap, int | float) or not 0 <= mip_gap < 1:
-        raise ArgumentError(
-            "mip_gap is {mip_gap!r}; give a number from 0 to below 1, such as 0.01 for 1 %", mip_gap=mip_gap
-        )
+        raise ArgumentError("mip_gap is {mip_gap!r}; give a number from 0 to below 1, such as 0.01", mip_gap=mip_gap)
     programs = _Programs(graph, task.constraints, clock, mip_gap)
     yield programs.first
     if task.limit is None:
