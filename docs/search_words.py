@@ -57,6 +57,12 @@ def add_words(app, doctree):
         section.insert(1, addnodes.index(entries=[("single", word, target, "main", None) for word in words]))
 
 
+def written_again(app, env):
+    """Pages with words are written by every build: Sphinx drops the index entries of pages that it does not write."""
+    return {place.partition("#")[0] for place in WORDS}
+
+
 def setup(app):
     app.connect("doctree-read", add_words)
+    app.connect("env-updated", written_again)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
