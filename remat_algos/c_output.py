@@ -16,10 +16,7 @@ DEBUG_LINE = b"HighsMipSolverData::"
 
 
 class _Diversion:
-    """The state of the diversion of C's `stdout` to a file, while threads are inside HiGHS.
-
-    Only C's own `stdout` is diverted: the output of Python and of child processes still goes to file descriptor 1.
-    """
+    """The diversion of C's own `stdout`, not Python's, to a file while threads are inside HiGHS."""
 
     lock = threading.Lock()
     users = 0

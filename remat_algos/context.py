@@ -94,10 +94,7 @@ class _Ending:
 
 @contextmanager
 def until_stopped(*, memory: bool = False) -> Iterator[_Ending]:
-    """Run a block until it ends, the deadline passes or the user interrupts; with `memory`, also until memory runs out.
-
-    The attribute `stop` of the context says how the block ended. The caller keeps the results that the block reached.
-    """
+    """Run a block until it ends, is out of time (or with `memory`, out of memory), or the user interrupts."""
     ending = _Ending()
     try:
         yield ending

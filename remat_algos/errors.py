@@ -33,10 +33,7 @@ def __dir__() -> list[str]:
 
 
 class Sentence(Exception):
-    """Base of errors and warnings: a sentence made from a template and fields, which programs can read.
-
-    `remat_algos.wording.sentence` describes the conversions of fields in the template. The fields are not shortened.
-    """
+    """Base of errors and warnings: a sentence made from a template (`remat_algos.wording.sentence`) and its fields."""
 
     template: str
     fields: dict[str, Any]

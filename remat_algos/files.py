@@ -139,11 +139,7 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
 
 
 def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
-    """Write a temporary file and rename it, so that readers never see an incomplete file.
-
-    Symbolic links are followed, pipes and devices are written directly, and modes are kept. With `durable` the file
-    survives a power failure.
-    """
+    """Write a temporary file and rename it, so that readers, and with `durable` power failures, see it whole."""
     write_all({file: data}, durable=durable)
 
 

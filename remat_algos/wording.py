@@ -264,8 +264,7 @@ def tabulated(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int 
     """Return the lines of a table; columns of numbers are right-aligned.
 
     In a table that is too wide, headings wrap first, and then cells with text. If that is not enough, the table is
-    split between columns into tables below each other, each with the first column. Words are broken only after ? and &,
-    and only if they are longer than half the width.
+    split into tables below each other, each with the first column.
     """
     columns = [printable(head) for head in columns]
     cells = [[printable(str(cell)) for cell in row] for row in rows]

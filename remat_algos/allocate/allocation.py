@@ -326,10 +326,7 @@ def fullest_step(begin: Int64, end: Int64, size: Int64) -> tuple[int, int]:
 
 
 def refuse(buffers: Buffers, wrong: Bool, template: str, **fields: Any) -> None:
-    """Raise AllocationError for the first buffer marked in `wrong`; array fields are indexed by that buffer.
-
-    In the template, `{under}` is the buffer that this buffer overwrites.
-    """
+    """Raise AllocationError for the first buffer marked in `wrong`; `{under}` is the buffer that it overwrites."""
     if not wrong.any():
         return
     i = int(np.argmax(wrong))

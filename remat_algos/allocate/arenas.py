@@ -239,11 +239,7 @@ class ArenaPacking(Packing):
 
 
 class _Assignment:
-    """Assign blocks to arenas, largest area first, and repack the arena of each new block.
-
-    `ArenaPacking` also enumerates the arrangements within each arena. This search enumerates only the assignments to
-    arenas. It decides, in a fraction of a second, cases of about twenty buffers that `ArenaPacking` leaves undecided.
-    """
+    """Assign blocks to arenas, largest first; decides cases of about twenty buffers that `ArenaPacking` does not."""
 
     def __init__(self, row: _ArenaRow, packing: ArenaPacking) -> None:
         blocks = self.blocks = row.blocks

@@ -328,12 +328,7 @@ class Packing:
 
 
 class OffsetSearch:
-    """Restarts of the exact search with different priorities and growing work limits.
-
-    The work of a search depends far more on the priorities of the blocks than on the blocks, and its distribution has a
-    heavy tail. Thousands of short searches (dives) with slightly different priorities succeed where one long search
-    does not.
-    """
+    """Restarts of the exact search with varied priorities, because its work has a heavy-tailed distribution."""
 
     def __init__(self, packing: Packing) -> None:
         blocks = packing.blocks

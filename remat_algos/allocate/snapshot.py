@@ -20,9 +20,8 @@ OTHER = "unknown"
 def snapshot(played: Timeline, allocation: Allocation | None = None) -> dict[str, Any]:
     """Return the allocations and frees of a schedule in one segment, in the form of `torch.cuda.memory._snapshot`.
 
-    The stack frame of an allocation shows its role, step and value (`recomputed:17:conv1`). The stack frame of a free
-    shows the last step that reads the value (`freed after:21:conv1`). The category, which determines the colour, is the
-    role. By default addresses come from `pack` without its exact search.
+    The category, which determines the colour, is the role. By default addresses come from `pack` without its exact
+    search.
     """
     simulation = played.simulation
     if allocation is None:

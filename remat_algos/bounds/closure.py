@@ -213,11 +213,7 @@ class ClosureCuts:
         return ClosureSearch(graph.arrays, single.view(np.uint8), cost, bits=bits, step=max(step, 1), most=most)
 
     def bounds(self, limit: int, start: LowerBound | None, advance: Callable[[int], object]) -> Iterator[LowerBound]:
-        """Yield increasing bounds, all above one pass.
-
-        `advance` is called about every ten milliseconds with the progress, a number from 0 to `WHOLE`. An exception in
-        it stops the search.
-        """
+        """Yield increasing bounds above one pass; `advance`, called every ten milliseconds, may raise to stop."""
         graph = self.graph
         if start is not None:
             check_moment(graph, start.nodes)

@@ -19,10 +19,7 @@ ZERO, ONE = CONSTANTS = 0, 1
 
 
 class ProgramRows:
-    """The rows of a program, `low <= sum of amount * variable <= high`; variables are indices.
-
-    Variables may be fixed after rows are added; fixed variables are replaced by their values in the solved program.
-    """
+    """The rows `low <= sum of amount * variable <= high` of a program; fixed variables become numbers in them."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -75,11 +72,9 @@ def solve_integer_program(
 ) -> Any:
     """Minimize a linear cost subject to rows, and return the result of SciPy.
 
-    Arrays are indexed by variable. `state` is the value of a fixed variable, or `FREE`. Free variables lie between 0
-    and `most`; variables marked in `whole` are integers. HiGHS has absolute tolerances of about 1e-6, so scale the cost
-    until the optimum is far above 1. The solver stops at a relative `gap`. It cannot be interrupted: Ctrl-C takes
-    effect after it returns. In the result, `x` contains all variables, or is None. `status` is 0 unless the solver was
-    stopped; `mip_dual_bound` is valid in both cases.
+    `state` is the value of a fixed variable, or `FREE`. Free variables lie between 0 and `most`; variables marked in
+    `whole` are integers. HiGHS has absolute tolerances of about 1e-6, so scale the cost until the optimum is far above
+    1. It cannot be interrupted. In the result, `x` is None without a solution, and `mip_dual_bound` is always valid.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # type: ignore[import-untyped]
 

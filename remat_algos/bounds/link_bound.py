@@ -242,10 +242,7 @@ class _Ascent:
         return prices, solution.x[0] * self.pass_, -solution.ineqlin.marginals[:-1]
 
     def _late_start(self, share: Any) -> bool:
-        """Combine the cuts with the convex weights `share`, and add the start time whose stores then end last.
-
-        Return False if no store ends too late.
-        """
+        """Add the start time whose stores end last under the convex weights `share`; return False if none ends late."""
         moment = self.moment
         loaded = np.zeros(moment.graph.n_values)
         for part, line in zip(share, self.lines, strict=True):

@@ -81,10 +81,8 @@ def lowest_order_with_copies(graph: ComputationGraph) -> tuple[int, Int64]:
     """Return a lower bound on the peak of all schedules with copies to the host and back, and a one-pass order.
 
     During the first run of a node, its workspace, the values that it reads and computes, and all outputs computed
-    before it are on the device; all other values may be on the host. The later a node runs, the more outputs are live.
-    So the order is built backwards: among the nodes that may run last, choose the one with the fewest bytes (Lawler's
-    rule for minimizing the maximum cost). The order attains the bound if all values except outputs may leave the
-    device.
+    before it are on the device. The later a node runs, the more outputs are live. So the order is built backwards: the
+    node with the fewest bytes runs last (Lawler's rule for minimizing the maximum cost).
     """
     result = derived(graph, "lowest order with copies", lambda: _lowest_with_copies(graph))
     return int(result[0]), result[1:]
@@ -127,22 +125,18 @@ def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
 def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     """Return a lower bound on the peak and two nodes: at least that many bytes are live while one of them runs.
 
-    Let nodes a and b both have paths to a node c, and let a run before b. When b runs, every path from a to c contains
-    a live value, in addition to the bytes that b needs (docs/theory/closure_bound.md, "Two paths, and results"). Within
-    the work limit, the pairs of nodes with the most bytes are tried, with the widest paths to every node c. If no pair
-    improves on the maximum of `forced_bytes`, return that maximum and [].
+    For the bound see docs/theory/closure_bound.md, "Two paths, and results". If no pair improves on the maximum of
+    `forced_bytes`, return that maximum and [].
     """
     bound, *pair = derived(graph, "two_path_bound", lambda: _two_paths(graph)).tolist()
     return bound, sorted(pair) if pair[0] >= 0 else []
 
 
 def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple[int, Int64 | None]:
-    """Return a lower bound on the peak of every one-pass order.
+    """Return a lower bound on the peak of every one-pass order, and an order with this peak or None.
 
-    Also return an order with this peak if one below the peak of the id order is found, else None. The bound comes from
-    `least_peak_bound` without recomputation, and from minimum cuts (docs/theory/closure_bound.md). On graphs of up to
-    128 values `lowest_one_pass` may raise the bound; with at most 30 nodes the bound is then nearly always exact. At
-    the deadline of `clock`, return the best bound that has been reached.
+    The bound comes from `least_peak_bound`, from minimum cuts (docs/theory/closure_bound.md) and, on graphs of up to
+    128 values, from `lowest_one_pass`. At the deadline of `clock`, return the best bound that has been reached.
     """
     clock, bound = clock or Clock(), 0
 
@@ -197,10 +191,7 @@ def forced_bytes(graph: ComputationGraph) -> Int64:
 
 
 def _live(graph: ComputationGraph, single: Bool) -> Int64:
-    """Return `forced_bytes` under the assumption that the nodes marked `single` run only once.
-
-    If no node is marked, the bytes are live during every run of a node, not only during its first run.
-    """
+    """Return `forced_bytes` under the assumption that the nodes marked `single` run only once."""
     waits = graph.output | single[graph.producer]
     bytes_of = np.bincount(graph.producer, np.where(waits, graph.memory, 0), graph.n_nodes)
     is_read = np.zeros(graph.n_nodes, bool)

@@ -61,13 +61,10 @@ def choose_moments(
 ) -> Iterator[LowerBound]:
     """Add moments one at a time, each time the moment that raises the bound most; yield each better bound.
 
-    `first` is the node that proves the closure bound. The candidates for the next moment are ancestors or descendants
-    of all current nodes: those with the most forced bytes, and some evenly spread ones. The linear relaxation is solved
-    for every candidate. The integer program is solved for the candidates with the highest relaxation. The relaxation
-    alone ranks poorly, so the integer program is also solved for some candidates with the most forced bytes. The search
-    ends when a moment gains little, or if the first program is not solved in time, since later programs are larger.
-    `seconds` is CPU time of this thread, so results may differ between machines but depend little on their load.
-    `clock` advances by one per program.
+    `first` is the node that proves the closure bound. The next moment is an ancestor or descendant of all current
+    nodes. Candidates are ranked by their linear relaxation. The relaxation alone ranks poorly, so the integer program
+    is also solved for some candidates with the most forced bytes. `seconds` is CPU time of this thread, so results
+    depend little on the load of the machine. `clock` advances by one per program.
     """
     choice = _MomentChoice(graph, limit, seconds, clock or Clock(), times)
     best, _ = choice.solved([first], tuning.FIRST_PROGRAM_SECONDS)
@@ -87,10 +84,7 @@ def choose_moments(
 
 @dataclass(slots=True, eq=False)
 class _MomentChoice:
-    """Selects further moments for the bound, within `seconds` of CPU time.
-
-    Nodes in `idle` did not raise the optimum of the relaxation when added to the first moment; they are not retried.
-    """
+    """Selects further moments within `seconds` of CPU time; nodes in `idle` did not raise the first relaxation."""
 
     graph: ComputationGraph
     limit: int
@@ -118,10 +112,7 @@ class _MomentChoice:
         return most if self.clock.left is None else min(most, self.clock.left)
 
     def longer(self, base: LowerBound) -> Iterator[LowerBound]:
-        """Yield bounds with one more moment.
-
-        The program of each candidate gets a short time limit. The best unsolved programs then get a longer one.
-        """
+        """Yield bounds with one more moment; the best programs that a short limit leaves unsolved get a longer one."""
         best = base.amount
         stopped: list[tuple[float, float, tuple[int, ...]]] = []
         for chain in self.promising(base):
@@ -470,10 +461,7 @@ def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
 
 
 def _repeatable(graph: ComputationGraph) -> Bool:
-    """Mark nodes whose recomputation may be useful, bool[n].
-
-    They are needed, no mark limits them to one run, and they have a value that is read and is not an output.
-    """
+    """Mark nodes whose recomputation may be useful, bool[n]."""
     read = np.zeros(graph.n_values, bool)
     read[graph.read_indices[graph.needed[row_of(graph.read_indptr, np.int32)]]] = True
     repeatable = np.zeros(graph.n_nodes, bool)

@@ -26,14 +26,12 @@ def rising(
 ) -> Iterator[LowerBound]:
     """Yield increasing lower bounds for all schedules whose peak, without residents, is within a limit.
 
-    The bounds are on compute. With copy `times`, they are on the time of schedules that may also copy values over a
-    link. The first bound is that of one pass. Bounds from minimum cuts follow. On graphs of up to 3,000 nodes, the
-    effort "default" adds the moment bound at the node that proves the last of these. Moment bounds with up to three
-    nodes are added with effort "best", or if `last` is True, which is for a plan that a search returned. The bound of a
-    stopped integer program is valid but may differ between machines. At the deadline, the clock raises OutOfTime.
+    The bound of one pass comes first, then bounds from minimum cuts, then moment bounds if the effort allows them, or
+    `last` is true for a plan that a search returned. With copy `times`, the bounds are on the time of schedules that
+    may also copy values over a link. At the deadline, the clock raises OutOfTime.
 
-    `start` is a bound for the same graph and this limit or a larger one. It is valid here too, and its node and price
-    are tried first. `closure` is the closure bound for exactly this limit, if already computed.
+    `start` is a bound for this limit or a larger one; its node and price are tried first. `closure` is the closure
+    bound for exactly this limit, if already computed.
     """
     allowed, clock = Effort.of(effort), clock or Clock()
     count = allowed.last_moments if last else allowed.moments
@@ -110,11 +108,7 @@ def prove(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundCurve:
-    """Lower bounds on compute for several limits, ascending.
-
-    `bounds` contains the best bound for each limit; the bounds never increase with the limit. `closures` contains the
-    closure bound for each limit, or the bound of one pass if there is none. `stop` says how the search ended.
-    """
+    """Lower bounds on compute and closure bounds for several limits, ascending; `stop` says how the search ended."""
 
     graph: ComputationGraph
     limits: tuple[int, ...]
@@ -133,11 +127,7 @@ class BoundCurve:
 def bound_curve(
     graph: ComputationGraph, limits: Sequence[int], clock: Clock, *, effort: str, link: Link | None = None
 ) -> BoundCurve:
-    """Compute lower bounds for several limits, from the largest to the smallest.
-
-    Each search starts at the node and the price of the previous bound. If a limit is not reached in time, it gets the
-    bound of the next larger limit. With a link, the bounds are on the time of plans with copies at its full rates.
-    """
+    """Compute lower bounds for several limits, the largest first; each search starts at the previous bound."""
     ordered, (refined, ticks, times) = sorted(set(limits)), in_ticks(graph, link)
     first, closure, stop = one_pass(graph, times), None, Stop.DONE
     best = first

@@ -28,10 +28,7 @@ Array = Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backend:
-    """An array library and its device, as returned by `backend`.
-
-    With CuPy, arrays that are not counted come from `pool`: residents, scratch, temporaries.
-    """
+    """An array library and its device; with CuPy, arrays that are not counted come from `pool`."""
 
     name: str
     xp: Any

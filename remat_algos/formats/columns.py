@@ -64,11 +64,7 @@ def _spellings(name: str) -> list[str]:
 
 
 def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
-    """Return the meaning of a name, or None if it is unknown; `column_of` maps plain names to columns.
-
-    A cost may have any unit ("Time [us]", "GFLOPs"). Raise ValueError for a size whose unit in brackets is not a unit
-    of bytes.
-    """
+    """Return the meaning of a name, or None; raise ValueError for a size in a unit other than bytes."""
     word = plain(name)
     if word in column_of:
         return Meaning(column_of[word])
@@ -300,11 +296,7 @@ def check_unknown(
     line: int = 0,
     where: str = "",
 ) -> None:
-    """Raise GraphError for an unknown name that is misspelt or belongs to another table or object.
-
-    `elsewhere` maps these to their columns by plain name. A name counts as misspelt if its edit distance to a missing
-    column is at most 2, or at most 1 for a name of up to five letters.
-    """
+    """Raise GraphError for an unknown name that is misspelt, or that `elsewhere` maps to another table."""
     for name in unknown:
         for owner, column_of in elsewhere.items():
             if meaning_of(name, column_of) is not None:

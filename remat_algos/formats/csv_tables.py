@@ -58,10 +58,7 @@ def read_table(
     required: Sequence[str] = (),
     elsewhere: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ColumnTable:
-    """Parse CSV with a header; one notice lists the ignored columns.
-
-    Raise GraphError if a required column is missing (an id can replace a name), or a column belongs `elsewhere`.
-    """
+    """Parse CSV with a header; raise GraphError if a required column is missing or a column belongs `elsewhere`."""
     text, mark = without_separator_line(text)
     mark = mark or separator(text)
     rows, lines = _rows(text, source, mark)

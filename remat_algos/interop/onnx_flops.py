@@ -57,11 +57,7 @@ def _recurrent(reads: Shapes, _values: Shapes, _attributes: Mapping[str, Any]) -
 
 
 def _scores(queries: int, results: int, length: int, past: Shape) -> int:
-    """Return the FLOPs of queries times keys and of scores times values.
-
-    `queries` and `results` are numbers of elements, `length` is the number of new keys, `past` the shape of cached
-    keys.
-    """
+    """Return the FLOPs of queries times keys and of scores times values; `past` is the shape of cached keys."""
     return 2 * (queries + results) * (length + (past[-2] if past else 0))
 
 
@@ -98,10 +94,7 @@ def _grouped_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> i
 
 
 def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """Return the FLOPs of linear attention.
-
-    For each token, each query head reads one state, and each state is updated once, or twice under a delta rule.
-    """
+    """Return the FLOPs of linear attention: for each token, reads by query heads, and one or two updates of states."""
     query, value = _of(reads[0]), _of(reads[2])
     heads, states = attributes["q_num_heads"], attributes["kv_num_heads"]
     updates = 2 if "delta" in _text(attributes.get("update_rule", "gated_delta")) else 1

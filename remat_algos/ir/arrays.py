@@ -101,10 +101,7 @@ def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tup
 
 
 def numbers(values: Any, read: Reading, what: str, size: int | None = None, per: str = "") -> Int64 | list[Any]:
-    """Return a read-only array if all entries are integers; otherwise return a list of exact numbers.
-
-    Raise GraphError, which names the position, if `read` rejects an entry or an entry is a negative fraction.
-    """
+    """Return a read-only array of integers, or a list of exact numbers; raise GraphError if `read` rejects one."""
     array = as_array(values, what)
     listed = isinstance(values, list | tuple)
     if _all_whole(array) and not (listed and {bool, np.bool_} & {*map(type, values)}):

@@ -154,10 +154,7 @@ def _amount(amount: Amount, base: int, what: str) -> int:
 
 
 def even_limits(floor: int, base: int, count: int) -> list[int]:
-    """Return the limits `floor` and about `count` larger ones, the multiples of `base / count` above it.
-
-    If too few of these multiples exist, the limits are multiples of `base / (2 * count)`, `base / (3 * count)`, ...
-    """
+    """Return `floor` and about `count` larger limits, the multiples of `base / count` or of a fraction of it."""
     parts = count * max(1, round(base / max(1, base - floor)))
     above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))
     return list(dict.fromkeys([floor, *above]))

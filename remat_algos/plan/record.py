@@ -363,10 +363,7 @@ def is_id(number: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to JSON types.
-
-    NumPy numbers become Python numbers, NaN and infinity become null, and functions become their names.
-    """
+    """Convert a value to JSON types; NaN and infinity become null, and functions become their names."""
     if callable(value) or type(value).__name__ == "LowLevelCallable":
         return getattr(value, "__name__", "C function")
     if isinstance(value, Mapping):

@@ -41,10 +41,7 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
-    """Return the longest range of steps in which a node's values are not read, or (-1, -1) if they are never read.
-
-    The node must run once. Reads of outputs do not count, since outputs stay live to the end.
-    """
+    """Return the longest range of steps in which the value of a node that runs once is not read, or (-1, -1)."""
     graph = simulation.graph
     freed = [x for x in graph.values(node) if not graph.output[x]]
     indptr, steps = simulation.run_steps
@@ -169,11 +166,7 @@ class FlippedDecision:
 
 
 def flip_decision(simulation: Simulation, node: int) -> FlippedDecision | None:
-    """Keep a node that is recomputed, or recompute a node that is kept; return None if it has no `idle_gap`.
-
-    Among the schedules of `add_second_run`, choose the one with the lowest peak. Among equal peaks, prefer schedules
-    that free bytes, then the cheapest.
-    """
+    """Keep a recomputed node, or recompute a kept one at the lowest peak; return None if it has no `idle_gap`."""
     if simulation.runs[node] > 1:
         return FlippedDecision.of(simulation, keep_first_run(simulation, node))
     ways = [FlippedDecision.of(simulation, changed) for changed in add_second_run(simulation, node)]

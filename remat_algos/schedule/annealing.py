@@ -307,10 +307,7 @@ class Annealer:
         cooling: tuning.Round,
         step: float | None,
     ) -> tuple[Annealed | None, Stop]:
-        """Run one search; return its best schedule, or None if constraints allow none, and how it stopped.
-
-        With `step`, minimize the peak: the limit is `step` times the lowest peak found by then.
-        """
+        """Run one search; with `step`, lower the limit to `step` times the lowest peak as the search finds it."""
         result, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
         while True:
             best = result or start

@@ -310,10 +310,7 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
 
 
 def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n_blocks: int) -> Int64:
-    """Return int64[m]: the phase of each step. Phases are the forward blocks, then the backward blocks in reverse.
-
-    A backward block ends when its gradients and its `missing` nodes have run.
-    """
+    """Return int64[m]: the phase of each step; the backward blocks follow the forward blocks in reverse order."""
     n_forward = int((graph.forward & graph.needed).sum())
     phase = home[order].astype(np.int64)
     # Updates are not counted, since they may wait for a later block.

@@ -139,11 +139,7 @@ def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
 
 
 def orders_by_part(graph: ComputationGraph) -> list[Schedule]:
-    """Return one-pass orders that finish one part of the graph before the next, by depth-first search from the outputs.
-
-    The list is empty unless `has_parts` is true, as for the two towers of a siamese network. One search visits outputs
-    and inputs in ascending order, another one in descending order, so that each part comes first in some order.
-    """
+    """Return one-pass orders that finish one part, such as a tower, before the next; [] unless `has_parts`."""
     if not has_parts(graph):
         return []
     indptr, indices = graph.predecessors

@@ -40,11 +40,7 @@ SPECIAL = frozenset(name for name, row in TABLE.items() if row.special)
 
 
 def default_solvers(graph: ComputationGraph | None = None, effort: str = DEFAULT) -> list[Solver]:
-    """Return the solvers of "auto" for a graph, in the order in which they run.
-
-    They include solvers that users registered. With effort "fast", only cheap solvers and solvers that improve
-    candidates run. Without a graph, return only solvers that run on every graph, regardless of its size and form.
-    """
+    """Return the solvers of "auto" in the order of their runs; without a graph, those that run on every graph."""
     max_price = Effort.of(effort).solver_price
 
     def chosen(solver: Solver) -> bool:

@@ -55,9 +55,7 @@ def budget_error(
 ) -> BudgetError:
     """Return the error for a budget that no candidate meets.
 
-    The message names the lowest peak reached, and the lower bound with its reason. `proof` is a bound that may prove
-    that no schedule fits. `dropped` contains candidates that violate a constraint. `least` is the candidate for the
-    budget "least" if a search for that budget was made.
+    `proof` may prove that no schedule fits, `dropped` violate a constraint, and `least` is for the budget "least".
     """
     graph = limits.graph
     bound, nodes = least_peak_bound(graph)

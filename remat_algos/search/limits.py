@@ -129,12 +129,7 @@ class Limits:
         bound: LowerBound | BoundSearch,
         reservation: Reservation | None = None,
     ) -> Plan:
-        """Return the plan of a candidate; without a reservation, the plan reserves its peak.
-
-        If `bound` is a function, it is called when `Plan.bound` is first read. Otherwise, the plan gets the `stronger`
-        one of `bound` and the candidate's own bound. If the candidate has a bound for a narrower class of schedules,
-        the plan stores it separately.
-        """
+        """Return the plan of a candidate; if `bound` is a function, it is called when `Plan.bound` is first read."""
         own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
         if own is not None and candidate.scope not in (None, ANY_ORDER):
             narrower = LowerBound(own, scope=candidate.scope, solver=candidate.solver)

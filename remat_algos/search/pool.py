@@ -37,11 +37,7 @@ def compute_bound(
     closure: LowerBound | None = None,
     goal: int | None = None,
 ) -> tuple[LowerBound, Stop]:
-    """Return a lower bound on the compute of every schedule within the limit, and how its computation ended.
-
-    If the peak is minimized, `peak` replaces the limit; None means no limit. `goal` is the compute of a known schedule:
-    the computation ends as soon as the bound reaches it.
-    """
+    """Return a lower bound on compute within the limit or `peak`, and the stop; `goal` ends the search early."""
     bound = closure or LowerBound(limits.graph.needed_compute)
     limit = peak if limits.minimizes_peak else limits.limit
     with until_stopped() as ending:

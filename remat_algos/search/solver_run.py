@@ -150,9 +150,7 @@ class SolverRun:
     """A run of solvers within limits. After an interrupt or the deadline, it keeps the candidates found by then.
 
     The run ends at the first candidate that a solver proves optimal, or whose compute is at most `bound` plus the slack
-    of the task. Without a bound all solvers run. For a whole frontier, `budgets` is the number of budgets, evenly
-    spaced up to the peak without rematerialization. For each of these budgets, candidates are polished, and solvers
-    that take a single limit are run.
+    of the task. For a whole frontier, `budgets` is the number of evenly spaced budgets.
     """
 
     def __init__(
@@ -302,10 +300,7 @@ class SolverRun:
         return self.limits.fits(best)
 
     def _part(self, n_left: int) -> float:
-        """Return the share of the remaining time for the next solver.
-
-        All solvers get equal shares, but at least `FIRST_SECONDS` until a candidate fits.
-        """
+        """Return the next solver's share of the remaining time: equal shares, more until a candidate fits."""
         best, left = self._best, self.clock.left
         if not left or (best is not None and self.limits.fits(best)):
             return 1 / n_left

@@ -34,12 +34,10 @@ COPIES = "copies"
 
 @interrupted_as(STOPPED)
 def plan_with_copies(request: Request, clock: Clock) -> Plan:
-    """Return the fastest plan found over a link.
+    """Return the fastest plan found over a link, at the lowest peak if the peak is minimized.
 
-    The search starts from a plan without copies, so its result is never slower than that plan. The plan without copies
-    is found with effort "fast". If its lower bound is below the time of the plan with copies, the search without copies
-    is repeated with the effort of the request. If the peak is minimized, the result is the fastest plan at the lowest
-    peak. After an interrupt, the result is the best plan found by then.
+    The search starts from a plan without copies that is found with effort "fast", so its result is never slower. If the
+    lower bound of that plan is below the time of the result, the search without copies is repeated with more effort.
     """
     limits = request.limits()
     if not (limits.minimizes_peak and limits.overhead_limit is not None):

@@ -31,11 +31,7 @@ MAX_COUNT = 2**31
 def near(
     graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, clock: Clock
 ) -> Iterator[Candidate]:
-    """Yield the candidates of several parameter sweeps; in a long sweep, only those near the limit.
-
-    In a long sweep, 24 evenly spaced candidates are tried first. Then the candidates halfway between the best ones and
-    their neighbours are tried, and so on. Candidates with equal mirror counts are yielded once.
-    """
+    """Yield candidates of several parameter sweeps; in a long sweep, 24 spread evenly, then those near the limit."""
     builder = _RowBuilder(graph, clock)
     max_simulated = max(tuning.MIN_SIMULATED, tuning.MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
     if limit is None or all(len(row) <= max_simulated for row in rows):

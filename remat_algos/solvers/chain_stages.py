@@ -273,10 +273,7 @@ def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | No
 
 
 def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: int, last: int) -> Int64:
-    """For each backward node, return the last forward position whose stage the node may join.
-
-    An update must run after all other reads of its parameter.
-    """
+    """Return the last forward position whose stage each backward node may join; updates follow all other reads."""
     latest = np.full(count, last, np.int64)
     if graph.updates.any():
         reader, parameter = changeable_reads(graph)
@@ -385,10 +382,7 @@ class _StageReads:
         return value[leaf_runs[stage] & ~read]
 
     def _ancestors(self, targets: Bool, missing: Bool) -> Bool:
-        """Mark the nodes that must run to compute the targets if only the `missing` values are not live, bool[n].
-
-        Only dependencies within a stage count.
-        """
+        """Mark the nodes that must run in the stage of the targets if only `missing` values are not live, bool[n]."""
         graph, (reader, value) = self.stages.graph, self.inner
         reader, value = reader[missing[value]], value[missing[value]]
         indptr = np.searchsorted(reader, np.arange(graph.n_nodes + 1))

@@ -34,10 +34,7 @@ RoundedChain = tuple[LowerSets, int]
 
 
 class FormulaChains:
-    """Finds the chains of a family that are optimal by the formulas.
-
-    The search is faster with `smaller`, a subfamily: its best chain is an upper bound for the whole family.
-    """
+    """Finds the chains of a family that are optimal by the formulas; the best of `smaller` is an upper bound."""
 
     def __init__(
         self, family: LowerSetFamily, clock: Clock, *, keep_last: bool, smaller: "FormulaChains | None" = None
@@ -113,10 +110,7 @@ def formula_candidates(
     objective: Any = None,
     cap: int = CAP,
 ) -> Iterator[Candidate]:
-    """Yield the chain of a single block, then the best chains of the smaller family, then those of the whole family.
-
-    Options are those of `exact_dp`.
-    """
+    """Yield a single block, then the best chains of the smaller and of the whole family; options as in `exact_dp`."""
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)
     if objective is not None:

@@ -108,12 +108,7 @@ def by_recursion(
     batching: bool | None,
     length_limit: float,
 ) -> Iterator[Candidate]:
-    """Yield the one-pass schedule, then some schedules of each separator tree, then all schedules of the best trees.
-
-    `trees` yields the `n_trees` separator trees of a part. If there are weightless nodes, the part without them is
-    solved first. Without a limit, or if schedules are short, all schedules of all trees are yielded. By default several
-    recursion limits are tried, with and without batching.
-    """
+    """Yield the one-pass schedule, then some schedules of each of the `n_trees` trees, then all of the best trees."""
     _check_options(recursion_limit, batching, length_limit)
     whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
     parts = [simple, whole] if simple.weightless.size else [whole]

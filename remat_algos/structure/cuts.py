@@ -141,10 +141,7 @@ def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str
 
 
 class Cutter:
-    """Cuts the forward part into segments of about equal memory, at allowed positions.
-
-    `memory` is the number of bytes at each position, int64[f]; `places` are the allowed positions.
-    """
+    """Cuts the forward part into segments of about equal memory, at the allowed positions `places`."""
 
     def __init__(self, memory: ArrayLike, places: ArrayLike) -> None:
         self.reached = np.concatenate([[0], np.cumsum(memory, dtype=np.int64)])

@@ -287,10 +287,7 @@ def eliminate(
 
 
 class Run:
-    """A greedy elimination, as in `eliminate`, that can be paused. It stops if the width reaches `below`.
-
-    `ties` is the random generator that breaks ties. If it is None, the default rule breaks them.
-    """
+    """A greedy elimination, as in `eliminate`, that can be paused and stops at width `below`; `ties` may be random."""
 
     def __init__(
         self, graph: UndirectedGraph, rule: Any, ties: np.random.Generator | None, below: int | None = None

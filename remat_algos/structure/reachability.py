@@ -32,10 +32,7 @@ def reached(tail: Any, head: Any, size: int, source: int) -> Bool:
 
 
 def compute_up_to(graph: ComputationGraph, within: Bool) -> Int64:
-    """Return the compute of each node and its ancestors, int64[n]; 0 for nodes outside `within`.
-
-    `within` must contain all ancestors of its nodes. The time is quadratic in its size.
-    """
+    """Return the compute of each node and its ancestors, int64[n]; `within` must contain all ancestors."""
     nodes = np.flatnonzero(within)
     indptr, indices = graph.predecessors
     row = np.full(graph.n_nodes, -1)

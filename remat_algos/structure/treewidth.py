@@ -35,10 +35,7 @@ def contraction_bound(graph: UndirectedGraph) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """The vertices that can be eliminated first without loss, in order, and the remaining graph with the original ids.
-
-    The treewidth of the whole graph is the maximum of `low` and the treewidth of the remaining graph.
-    """
+    """The vertices that can be eliminated first without loss, and the rest; the treewidth is at least `low`."""
 
     order: Int32
     low: int

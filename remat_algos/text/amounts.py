@@ -113,10 +113,7 @@ def no_size(entry: object) -> ValueError:
 
 
 def format_compute(amount: float, unit: str = "") -> str:
-    """Return compute in three digits: times in ns to s ("2.4 ms"), others with k, M, G ... ("2.37 TFLOP").
-
-    Amounts below 100,000 are scaled only if that is usual for their unit.
-    """
+    """Return compute in three digits ("2.4 ms", "2.37 TFLOP"); below 100,000 only units that are usually scaled."""
     if unit in _TIMES:
         names = _TIMES[_TIMES.index(unit) :]
     else:

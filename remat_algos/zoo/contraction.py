@@ -353,11 +353,7 @@ class _IdOrderSteps:
         return cls(owner[order], order >= graph.n_nodes, seed[order], live, before)
 
     def rise(self, n_blocks: int, home: Int64, part: Bool, counted: Bool | None = None) -> Int64:
-        """int64[n_blocks]: maximum live bytes in a block, minus those live before its first step; -1 without steps.
-
-        `home`, int64[n], is the block of each forward node, or -1. Only steps in `part` count, and the
-        maximum ignores those that are not in `counted`.
-        """
+        """int64[n_blocks]: maximum live bytes in a block over `counted` steps of `part`, minus those before it."""
         steps = np.flatnonzero(part & (home[self.owner] >= 0))
         highest, before = np.full((2, n_blocks), -1, np.int64)
         # Write in reverse order, so that the first step of each block is written last.

@@ -14,11 +14,7 @@ PREFIX = "model:"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a model that can be set by a string.
-
-    `kind` is the type in the signature: "int", "str", "tuple[int, ...] | None". If `own`, the option belongs to the
-    family, else to `Settings`. `choices` are the allowed names.
-    """
+    """An option of a model that can be set by a string; `own` if it belongs to the family, not to `Settings`."""
 
     name: str
     kind: str

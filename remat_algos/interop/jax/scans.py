@@ -172,10 +172,7 @@ class _Saving(NamedTuple):
 
 
 def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
-    """Yield one set of saved values for each scan, from saving everything to saving nothing.
-
-    Each step changes the set of one scan, the one for which the additional compute per freed byte is lowest.
-    """
+    """Yield sets of saved values from all to none; each step changes the scan with the cheapest freed byte."""
     current = [each[0] for each in savings]
     while True:
         yield {i: saving.names for i, saving in enumerate(current) if saving.names is not None}

@@ -571,10 +571,8 @@ def capture_step(
 ) -> EagerCapture:
     """Capture a training step, forward and backward, on fake tensors; nothing is computed or allocated.
 
-    The arguments are those of `plan_checkpoints`. The capture is valid for the model's current mode and for the
-    contexts around this call, such as autocast. Attributes of the model's modules are restored afterwards; changes that
-    hooks make elsewhere are not. Raise GraphError if the result is not a loss, a parameter would get no gradient, or
-    the model reads elements of a tensor.
+    The arguments are those of `plan_checkpoints`. Attributes of the model's modules are restored afterwards. Raise
+    GraphError if the result is not a loss, a parameter would get no gradient, or the model reads elements of a tensor.
     """
     paths = {module: name for name, module in model.named_modules()}
     chosen = _chosen(model, blocks)

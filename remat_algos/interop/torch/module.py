@@ -294,11 +294,7 @@ def _one_pass(
     *,
     gradients: bool,
 ) -> list[tuple[str, Any]]:
-    """Run a forward pass and return a list of (name, value) to compare.
-
-    The list contains the results, the state of the CPU generator, the buffers and the written parameters. Afterwards
-    the generators and all tensors are restored.
-    """
+    """Run a forward pass, return (name, value) pairs to compare, and restore the generators and all tensors."""
     slots = [(module, name) for module in model.modules() for name, each in module._buffers.items() if each is not None]
     buffers = [module._buffers[name] for module, name in slots]
     parameters = {name: model.get_parameter(name) for name in written}

@@ -272,11 +272,7 @@ class Partitioner:
             )
 
     def monitor(self, model: Any) -> Callable[[], None]:
-        """Start a call of the model; return the function that ends it.
-
-        That function warns once about each part that runs outside the graphs. If torch.compile has captured nothing
-        although there is no such part, it warns once that nothing was captured.
-        """
+        """Start a call; the returned function ends it and warns once about each part that runs outside the graphs."""
         end, trains = record_breaks(self.request.recurrent), torch.is_grad_enabled()
         self._inner, self._running, first = [], self._running + 1, len(self.reports)
 

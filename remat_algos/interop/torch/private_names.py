@@ -442,10 +442,7 @@ class Break(NamedTuple):
 
 
 def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
-    """Start recording graph breaks on this thread; the returned function ends the recording and returns the breaks.
-
-    With `recurrent`, torch.compile captures nn.LSTM, nn.GRU and nn.RNN meanwhile, which it does not by default.
-    """
+    """Record graph breaks on this thread until the returned function, which returns them, is called."""
     allow = _dynamo_config.allow_rnn
     _dynamo_config.allow_rnn = allow or recurrent
     is_outer = getattr(_dynamo_state, "skip_reasons", None) is None

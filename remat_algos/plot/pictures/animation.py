@@ -190,10 +190,7 @@ def states_at(changes: Changes, place: int) -> NDArray[np.int64]:
 
 
 class _PixelPlaces:
-    """Pixel positions of nodes and edges, with layers from left to right, and the names of nodes if they fit.
-
-    `border` is the y between forward and backward part; None without a backward part.
-    """
+    """Pixel positions of nodes and edges, and names that fit; `border` is the y above the backward part, or None."""
 
     def __init__(self, graph: ComputationGraph) -> None:
         placed, labels = layout(graph), graph.labels

@@ -240,10 +240,7 @@ def covers(members: Bool) -> Int64:
 
 
 def places(members: Bool) -> Float64:
-    """float64[k, 2]: (place, size) of lower sets; sets of the same size are at least 1 apart.
-
-    If there is room, the lines that add the same node are parallel.
-    """
+    """float64[k, 2]: (place, size) of lower sets; if there is room, lines that add the same node are parallel."""
     from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
 
     level = members.sum(axis=1)

@@ -107,10 +107,7 @@ def chain_dp(
 
 
 class ChainCosts(NamedTuple):
-    """Costs of SWEEP, EVERY and LEAF for each stage, float64[3, k], in multiples of `unit`.
-
-    `fixed` is the compute of the nodes that are never recomputed.
-    """
+    """Costs of SWEEP, EVERY and LEAF for each stage, float64[3, k], in `unit`; `fixed` is never recomputed."""
 
     columns: Float64
     unit: int
@@ -131,10 +128,7 @@ class ChainCosts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainTable:
-    """Minimum costs of a chain for each number of slots of `unit` bytes, up to `highest` bytes.
-
-    Bytes are rounded up to slots if `up` is true, else down.
-    """
+    """Minimum costs of a chain for each number of slots of `unit` bytes; bytes are rounded `up` or down."""
 
     chain: ChainStages
     memory: StageMemory
@@ -268,10 +262,7 @@ def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
 
 
 def _near(table: ChainTable, limit: int, clock: Clock) -> Iterator[Candidate]:
-    """Yield the optimum for a limit, then optima for other numbers of slots.
-
-    A schedule for more slots may still fit the limit when it is simulated.
-    """
+    """Yield the optimum for a limit, then optima for more slots, which may still fit when simulated."""
     points = table.points()
     best = int(np.searchsorted(points, table.place(limit), side="right")) - 1
     if points.size <= tuning.FEW_POINTS:

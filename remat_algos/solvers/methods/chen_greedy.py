@@ -143,11 +143,7 @@ def allocated(simulation: Simulation) -> int:
 def _smallest_allocated(
     graph: ComputationGraph, candidates: Iterator[Candidate], limit: int | None
 ) -> Iterator[Candidate]:
-    """Yield the cheapest candidate whose peak and allocation fit, else the candidate with the smallest allocation.
-
-    Without a limit, yield the Pareto frontier of allocation and compute: first the candidate with the smallest
-    allocation, then only candidates with a higher peak than the first.
-    """
+    """Yield the cheapest candidate whose allocation fits, else the smallest; without a limit, the Pareto frontier."""
     # `fitting` is sorted by compute, `kept` by allocation.
     fitting, kept = list[Candidate](), list[Candidate]()
     unsound = None
@@ -216,11 +212,7 @@ class Walk:
 def exact_sweep(
     walk: Walk, max_exact: int, otherwise: int, clock: Clock | None = None
 ) -> tuple[list[Segmentation], str]:
-    """Return all distinct segmentations and "exact".
-
-    If there are more than `max_exact`, return the segmentations of geometrically spaced budgets and "thinned". The
-    number of these budgets is `otherwise`.
-    """
+    """Return all distinct segmentations and "exact", or some of `otherwise` spaced budgets and "thinned"."""
     clock = clock or Clock()
     segmentations, work, half = [], 0, clock.share(0.5)
     for segmentation in _rising(walk):

@@ -36,10 +36,9 @@ def recomputable_nodes(
 ) -> Bool:
     """Mark the needed forward nodes that echo may recompute, bool[n].
 
-    These are the nodes that are not heavy, restricted to the words in `only` if specified, and all nodes that match a
-    word in `also`. Nodes that must run only once are excluded. Marks of the graph take precedence. A word names an
-    operation or a layer, which is a part of a dotted node name, with or without the digits at its end. Raise ValueError
-    if a word matches no node.
+    These are the nodes that are not heavy, restricted to the words in `only`, and all nodes that match a word in
+    `also`; marks of the graph take precedence. A word names an operation or a layer, with or without the digits at its
+    end.
     """
     allowed = ~heavy_nodes(graph, heavy)
     if only is not None:

@@ -178,10 +178,7 @@ class _Searches:
         return result, Candidate(best.schedule, details, bound, SCOPE, best.simulation)
 
     def _lowest(self, above: int) -> Iterator[Candidate]:
-        """Yield the cheapest schedule at the lowest peak reached, which is the minimum peak if the search proves it.
-
-        `above` is a lower bound on the peak.
-        """
+        """Yield the cheapest schedule at the lowest peak reached; `above` is a lower bound on the peak."""
         lowest, states = min(each.figures[0] for each in self.candidates), 0
         peak_bound, within = above, lowest
         if lowest > above:

@@ -122,10 +122,7 @@ def _repetitions(n: int, checkpoints: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitChain:
-    """A chain of equal stages, each with a value of `size` bytes and a node of compute `cost`.
-
-    `beside` is the number of bytes that are live at the peak in addition to the checkpoints.
-    """
+    """A chain of equal stages of `size` bytes and compute `cost`; `beside` counts other bytes live at the peak."""
 
     stages: ChainStages
     size: int

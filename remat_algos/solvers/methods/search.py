@@ -177,10 +177,7 @@ class _LimitSearch:
         return possible
 
     def within(self, limit: int) -> Iterator[Annealed]:
-        """Yield a sequence of improving schedules within a limit.
-
-        If the limit is not above the lower bound on the peak, search for the lowest peak instead.
-        """
+        """Yield improving schedules within a limit, or for the lowest peak if the limit is not above its bound."""
         if limit > self.bound:
             work, seeds = self._in_time(self.work), self._seeds(limit)
             order = yield from self._order(limit, int(tuning.ORDER_WORK * work))
@@ -278,10 +275,8 @@ class _LimitSearch:
     def frontier(self, n_limits: int) -> Iterator[Annealed]:
         """Yield the best schedules within limits between the lowest peak and the peak of one pass.
 
-        The first sweep visits evenly spaced limits from high to low. Each search starts from the best schedule at the
-        limit above, and keeps a candidate if it is better. The second sweep goes from low to high and starts from the
-        best schedules at this limit and the limit below. Lower limits get more work. Finally limits at bends of the
-        curve are searched, each from the best schedules of both neighbours.
+        The first sweep visits evenly spaced limits from high to low, the second from low to high; each search starts
+        from the best schedules of its neighbours. Finally limits at bends of the curve are searched.
         """
         factor = 1 if self.max_moves is not None else self.effort.frontier_work
         total = self._in_time(int(factor * self.work))
