@@ -93,7 +93,6 @@ class RuleKind:
         return Rule(function.__name__, _compiled(numba, function, picks), len(self.arguments), picks, function)
 
     def _picks(self, function: types.FunctionType) -> tuple[int, ...]:
-        """Return the indices of the arguments that a Python function takes."""
         parameters = inspect.signature(function).parameters.values()
         usual = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
         wrong = [str(each) for each in parameters if each.name not in self.arguments or each.kind not in usual]

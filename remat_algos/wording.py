@@ -148,13 +148,11 @@ class _Filling(string.Formatter):
 
 
 def _list(names: Sequence[str]) -> str:
-    """Return at least one name, and at most 40 names or about 400 characters."""
     ends = accumulate(len(shortened(name)) + len(", ") for name in names[:MAX_LISTED])
     return listed(names, max(1, sum(end <= LONGEST_LIST for end in ends)))
 
 
 def _path(names: Sequence[str]) -> str:
-    """Return names joined by arrows; the middle of a long path is left out."""
     shown = [shortened(name) for name in names]
     if len(shown) > LONGEST_CYCLE:
         shown[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = ["..."]

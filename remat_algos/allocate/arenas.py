@@ -260,7 +260,6 @@ class _Assignment:
         self.complete = True
 
     def run(self) -> None:
-        """Search for a split, and keep it or the proof that none exists."""
         if self.extend(0):
             offset = self.blocks.low.copy()  # offsets of the walls
             for arena, members in enumerate(self.members):
@@ -366,7 +365,6 @@ class _ArenaRow:
         return len(self.start) - 1
 
     def places(self, offset: Int64) -> tuple[Int64, Int64]:
-        """Return int64[k], int64[k]: the arena of each buffer, and its offset in the arena."""
         # Buffers of 0 bytes have block -1, which selects the appended 0.
         at = np.append(offset, 0)[self.blocks.of_buffer]
         arena = np.searchsorted(self.start, at, side="right") - 1
@@ -436,7 +434,6 @@ class _ArenaRow:
         return f"{shortened(self.buffers.name(i))} of {size:,} bytes{up}"
 
     def largest(self, members: Sequence[int]) -> str:
-        """Return text that lists the largest of these buffers with their sizes."""
         names = [f"{shortened(self.buffers.name(i))} ({self.buffers.size[i]:,})" for i in members]
         return listed(names, 3)
 

@@ -181,7 +181,6 @@ def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
 
 
 def _plain(op: str) -> str:
-    """Resolve aliases in the name of an operation."""
     inner = _differentiated(op)
     kind = operation_kind(inner or op)
     return op if kind is None else f"grad({kind.name})" if inner else kind.name

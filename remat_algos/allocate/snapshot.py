@@ -54,7 +54,6 @@ def snapshot_bytes(played: Timeline, allocation: Allocation | None = None) -> by
 def _events(
     played: Timeline, allocation: Allocation, frames: list[list[dict[str, Any]]], roles: list[str]
 ) -> tuple[list[dict[str, Any]], set[int]]:
-    """Return the events, and the buffers still allocated at the end, which are outputs."""
     simulation, buffers = played.simulation, allocation.buffers
     pinned = _pinned(simulation, buffers)
     times = [int(at * played.tick_microseconds) for at in (*played.step_begin.tolist(), played.last)]

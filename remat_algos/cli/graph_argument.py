@@ -173,7 +173,6 @@ def simulated(graph: ComputationGraph, order: Order) -> Simulation:
 
 
 def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
-    """Simulate the order given by mirror counts; errors name their file."""
     from remat_algos.formats.orders import read_mirror_counts
     from remat_algos.schedule.emission import mirror_schedule
     from remat_algos.schedule.simulation import simulate

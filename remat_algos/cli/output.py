@@ -80,7 +80,6 @@ def terminal_columns() -> int:
 
 
 def _columns(file: TextIO) -> int:
-    """Return the number of columns, from COLUMNS or the terminal; 0 if both are missing."""
     variable = os.environ.get("COLUMNS", "")
     if variable.isascii() and variable.isdecimal():
         return int(variable)

@@ -344,7 +344,6 @@ def plain_name(name: str) -> str:
 
 
 def _rate(text: str, whole: str) -> int:
-    """Parse a rate in bytes per second; `whole` is the string to show in errors."""
     match = _RATE.fullmatch(text)
     if match is None:
         raise GraphError("{whole!r} is not a rate; give {forms!w}", whole=whole, forms=FORMS)

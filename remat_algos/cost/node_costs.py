@@ -59,7 +59,6 @@ def compute_costs(
 
 
 def _convolutions(ops: Sequence[str]) -> set[str]:
-    """Return the names of operations that are convolutions in any framework."""
     kinds = {op: operation_kind(op) for op in ops}
     return {op for op, kind in kinds.items() if kind is not None and kind.name == "Convolution"}
 

@@ -151,7 +151,6 @@ class HostCopies:
         self._arriving: dict[int, Any] = {}
 
     def _place(self, steps: list[Step]) -> int:
-        """Assign each value an offset in host memory; return the total size."""
         read: dict[int, int] = {}  # instance -> first reading step
         for at, step in enumerate(steps):
             for _, i in step.reads:

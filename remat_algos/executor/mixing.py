@@ -123,7 +123,6 @@ def _periodic(array: Array, start: int, count: int) -> Words:
 
 
 def _burn(count: int, burn: int) -> None:
-    """Compute multiply-adds whose result is discarded."""
     x = np.ones(count, np.float32)
     for _ in range(burn):
         np.multiply(x, np.float32(0.999), out=x)

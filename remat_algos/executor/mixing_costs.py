@@ -62,7 +62,6 @@ def mixing_costs(backend: str) -> MixingCosts:
 
 
 def _sizes(backend: str) -> tuple[int, ...]:
-    """Return the sizes of `tuning.TIMED_WORDS`, limited to what fits in memory."""
     free = free_memory(backend_of(backend))
     most = tuning.TIMED_WORDS[backend][-1] if free is None else max(1, free // (4 * tuning.TIMED_ROOM))
     return tuple(min(size, most) for size in tuning.TIMED_WORDS[backend])

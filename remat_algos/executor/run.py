@@ -163,7 +163,6 @@ class RunLoop:
             copies.finish()
 
     def _await(self, copies: HostCopies, served: list[int], computed: range) -> None:
-        """Wait for the loads that a step reads, and for the stores of values that it overwrites."""
         keys, over = self._keys.instance, self._keys.over
         replaced = {over[keys[i]] for i in computed}
         for i in served:

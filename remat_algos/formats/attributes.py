@@ -213,7 +213,6 @@ def drawing_of(tables: Tables) -> Drawing:
 
 
 def _attributes(record: Record, attributes: Known) -> Record:
-    """Return the nonempty attributes of a record, in the order of `attributes`."""
     return {name: record[name] for name in attributes if name != "name" and record.get(name, "") != ""}
 
 

@@ -110,7 +110,6 @@ def separator(text: str) -> str:
 
 
 def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]]:
-    """Return the nonempty rows, and the number of the line on which each ends."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     rows, lines = [], []
     try:

@@ -205,7 +205,6 @@ def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | Computatio
 
 
 def _recognized(file: Path) -> tuple[GraphFormat, Any]:
-    """Return the format of a file and its content, as bytes or text."""
     data = _bytes(file)
     for form in graph_formats():
         if form.binary and claims(form, data, _ending(file)):
@@ -215,7 +214,6 @@ def _recognized(file: Path) -> tuple[GraphFormat, Any]:
 
 
 def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: str) -> list[_Note]:
-    """Return notes on assumed sizes and costs, and on nodes without edges."""
     n = graph.n_nodes
     notes: list[_Note] = []
     unsized = len(tables.unsized) == n
@@ -345,7 +343,6 @@ def _table(text: str, file: Path) -> Tables:
 
 
 def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Tables:
-    """Join an edge list, as text or table, with a table of nodes."""
     if form is TABLE:
         edges = csv_tables.read_edges(content, source)
     elif form.edges_only:
@@ -481,7 +478,6 @@ def files_written(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
-    """Return the contents of each file, or None for an empty table."""
     form = _writer(file)
     if form is not None and form.write is not None:
         content = form.write(graph)

@@ -119,7 +119,6 @@ def _counts(graph: ComputationGraph, source: str, rows: Iterable[Row]) -> Int64:
 
 
 def _count(source: str, line: int, name: str, value: Any) -> int:
-    """Parse a count, which is a string in a table or a number in JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
     whole = digits.isascii() and digits.isdecimal() and isinstance(value, str | int)

@@ -185,7 +185,6 @@ def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
 
 
 def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[int, list[int]]:
-    """Parse a bag; return its number, and its vertices numbered from 0."""
     ids = numbers(words[1:])
     if not ids:
         raise fault(source, "expected a bag `b NUMBER VERTICES`, found {found!r}", at, found=" ".join(words))

@@ -139,7 +139,6 @@ def graph_formats() -> list[GraphFormat]:
 
 @cache
 def _known() -> list[GraphFormat]:
-    """Return the mutable list of formats, initially the `GRAPH_FORMAT` of each module in the format folders."""
     packages = map(importlib.import_module, hooks.format_folders)
     files = (f"{package.__name__}.{name}" for package in packages for name in modules_in(package))
     return [importlib.import_module(file).GRAPH_FORMAT for file in files]

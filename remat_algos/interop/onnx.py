@@ -155,7 +155,6 @@ def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...
 
 
 def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
-    """Add a name and its writer; raise GraphError if the name already has a writer."""
     # Protobuf returns bytes for text that is not UTF-8.
     if not isinstance(name, str):
         raise GraphError("the name {name!r} is not UTF-8 text; export the model again", name=name)
@@ -190,7 +189,6 @@ def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
 
 
 def _first_value(node: Any) -> str:
-    """Return the name that messages use for a node: its first output, or its operator."""
     return next(filter(None, node.output), node.op_type)
 
 
@@ -242,7 +240,6 @@ def _symbols(graph: Any) -> set[str]:
 
 
 def _bind(graph: Any, dims: Mapping[str, int]) -> set[str]:
-    """Set the lengths of open dimensions; return the names in `dims` that were used."""
     used = set()
     for info in chain.from_iterable(map(_infos, _with_bodies(graph))):
         for dim, names in _open_dims(info):
@@ -401,7 +398,6 @@ class _OnnxRows:
         return prod(next(self.extents[name].shape for name in node.output if name in self.extents))
 
     def _flops(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
-        """Return the FLOPs of an operator, including all iterations of its bodies."""
         bodies = [self._body_flops(body, shapes, constants) for body in _bodies(node)]
         if node.op_type == "If" and bodies:
             return max(bodies)
@@ -458,7 +454,6 @@ def _op(node: Any) -> str:
 
 
 def _bodies(node: Any) -> Iterator[Any]:
-    """Yield the graphs that an operator such as If or Loop runs."""
     for entry in node.attribute:
         if entry.HasField("g"):
             yield entry.g
@@ -466,7 +461,6 @@ def _bodies(node: Any) -> Iterator[Any]:
 
 
 def _reads(node: Any) -> Iterator[str]:
-    """Yield the names that an operator and its bodies read, except those that the bodies write."""
     yield from filter(None, node.input)
     for body in _bodies(node):
         inside = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
@@ -477,7 +471,6 @@ def _reads(node: Any) -> Iterator[str]:
 
 
 def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
-    """Return True if an operator or one of its bodies draws random numbers."""
     for body in _bodies(node):
         inside = {**constants, **{tensor.name: tensor for tensor in body.initializer}}
         for inner in body.node:

@@ -327,7 +327,6 @@ class _HloRows:
         return []
 
     def _operation(self, operation: Any, names: dict[Any, str]) -> list[str]:
-        """Add a node, or a resident for a constant; return the names of the results."""
         op = operation.name.removeprefix(DIALECT)
         name = f"{op}.{self.counts[op]}"
         self.counts[op] += 1
@@ -445,7 +444,6 @@ def _trips(loop: Any) -> int:
 
 
 def _producer(value: Any) -> Any:
-    """Return the operation that computes a value, or None for an argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 

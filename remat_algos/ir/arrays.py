@@ -126,7 +126,6 @@ def _read(entry: Any, read: Reading, what: str) -> Any:
 
 
 def _all_whole(array: NDArray[Any]) -> bool:
-    """Return True if all entries are integers that fit in an int64."""
     if array.dtype.kind != "f":
         return array.dtype.kind in "iu" or not array.size
     return bool((np.abs(array) <= LARGEST_SUM).all() and np.array_equal(array, np.rint(array)))

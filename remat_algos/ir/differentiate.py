@@ -276,7 +276,6 @@ def _labels(graph: ComputationGraph, target: Int32, reader: Int32, whole: Int32)
 
 
 def _check_names(names: GradientNames, reader: Int32) -> None:
-    """Raise GraphError if a gradient has the name of a node or of another gradient."""
     labels, all_names = names.labels, list(names)
     used = set(all_names[: names.n_nodes])
     for i, name in enumerate(all_names[names.n_nodes :]):

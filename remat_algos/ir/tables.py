@@ -142,7 +142,6 @@ class _NameIndex:
         self.views = {name: self._base(name, view_of) for name in view_of}
 
     def fail(self, row: Any, template: str, **fields: Any) -> NoReturn:
-        """Raise GraphError with the file and, if the row has one, the line."""
         if row is not None and row.line:
             place = {"source": self.tables.source, "line": row.line}
             raise GraphError("{source!p}, line {line}: " + template, **place, **fields)
@@ -181,7 +180,6 @@ class _NameIndex:
             seen.append(canonical)
 
     def resolve(self, row: Any, names: Iterable[str]) -> list[int]:
-        """Return the numbers of names; views are replaced by their bases."""
         numbers = []
         for name in names:
             if name not in self.place and name not in self.views:
@@ -196,7 +194,6 @@ class _NameIndex:
         return name if name in views or name not in self.place else self.of[self.place[name]]
 
     def resolve_rows(self, rows: Sequence[NodeRow], named: Sequence[Sequence[str]]) -> tuple[Int64, Int64]:
-        """Return the distinct numbers of the names in each row, in CSR form."""
         indptr = indptr_of([len(names) for names in named])
         try:
             if self.views:
@@ -267,7 +264,6 @@ class _Assembly:
         self.names.fail(None, "the graph has a cycle: {cycle!c}; remove one of these edges", cycle=names)
 
     def arrays(self) -> dict[str, Any]:
-        """Return the arguments of `ComputationGraph.from_arrays`."""
         tables, nodes = self.tables, self.nodes
         read_indptr, read = gather_rows(*self.reads, self.order)
         costs = self._read([node.compute for node in nodes], nodes, "compute", cost_of)
@@ -548,7 +544,6 @@ def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any
 
 
 def _column(what: str, entries: Any, n: int) -> Any:
-    """Return one entry per node; sizes and costs are read as in files."""
     if what in AMOUNTS:
         column = numbers(entries, AMOUNTS[what], what, n, "node")
         return column.tolist() if isinstance(column, np.ndarray) else column

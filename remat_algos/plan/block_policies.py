@@ -265,7 +265,6 @@ class _BlockSearch:
         return simulation.memory_trace, bounds, live[bounds], (begin, until)
 
     def _figures(self, simulation: Simulation) -> Int64:
-        """Return int64[3, b]: the fields `kept`, `own` and `cost` of each block."""
         trace, bounds, live, backward = self._parts(simulation)
         worst = [
             max(trace[i:j].max(initial=0), trace[k:end].max(initial=0))
@@ -278,7 +277,6 @@ class _BlockSearch:
         return np.stack([np.diff(live), worst - live[:-1], cost[:-1]])
 
     def _decided(self, choice: Iterable[tuple[int, Bool]]) -> tuple[list[str], Bool]:
-        """Return the decisions of a choice, and the nodes whose outputs stay, as bool[n]."""
         saved = np.zeros(self.graph.n_nodes, bool)
         decisions = []
         for members, (decision, stays) in zip(self.blocks.members, choice, strict=True):
@@ -322,7 +320,6 @@ class _BlockSearch:
         return unsorted
 
     def figures(self, at: Int64) -> tuple[int, int]:
-        """Return the simulated peak and the cost of a choice."""
         key = at.tobytes()
         if key not in self.simulated:
             cost = sum(int(options.cost[i]) for options, i in zip(self.options, at, strict=True))
@@ -370,7 +367,6 @@ class _BlockSearch:
         return np.array(chosen[::-1])
 
     def predicted(self, at: Int64) -> int:
-        """Return the peak that the dynamic program predicts for a choice."""
         pairs = list(zip(self.options, at.tolist(), strict=True))
         kept = np.cumsum([self.start, *(options.kept[i] for options, i in pairs)])
         own = [options.own[i] for options, i in pairs]
@@ -400,7 +396,6 @@ class _BlockSearch:
                 return
 
     def within(self, limit: int) -> Policy:
-        """Return the cheapest policy found with a simulated peak within a limit."""
         tried = self.combinations or sorted([*self.near(limit), *self.uniform()], key=lambda at: self.figures(at)[::-1])
         best = next((at for at in tried if self.figures(at)[0] <= limit), None)
         if best is not None:
@@ -419,7 +414,6 @@ class _BlockSearch:
         return lowest
 
     def lowest(self) -> Policy:
-        """Return the policy with the lowest peak found."""
         if self.combinations:
             return self.in_order(min(self.combinations, key=self.figures), None)
         low, high = 0, 2 * self.base.peak_memory
@@ -477,7 +471,6 @@ class _SavedSets:
         return saved & read
 
     def sets(self) -> Bool:
-        """Return bool[o, k]: the sets, with the empty one first."""
         candidates = np.flatnonzero(self.free & ((self.memory + self.compute + self.workspace > 0) | self.draws))
         if candidates.size <= tuning.ALL_SUBSETS:
             rows = np.arange(1 << candidates.size)[:, None] >> np.arange(candidates.size) & 1

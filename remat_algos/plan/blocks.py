@@ -239,7 +239,6 @@ def _graph_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple
 
 
 def _block_of(graph: ComputationGraph, blocks: Sequence[Int32]) -> Int64:
-    """Return int64[n]: the block of each node, or -1."""
     block = np.full(graph.n_nodes, -1)
     for b, members in enumerate(blocks):
         block[members] = b
@@ -352,7 +351,6 @@ def _lingering(
 
 
 def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list[int]]:
-    """Return the needed forward nodes of each block, by its module path."""
     names = graph.node_names()
     forward = np.flatnonzero(graph.forward & graph.needed).tolist()
     found: dict[str, set[int]] = {}

@@ -504,7 +504,6 @@ def _share_cell(plan: Plan) -> str:
 
 
 def _bound_cell(plan: Plan) -> str:
-    """Return the bound, in % above one pass."""
     bound, one_pass = plan.bound, plan.graph.needed_compute
     if bound is None or bound.scope != ANY_ORDER:
         return ""
@@ -512,7 +511,6 @@ def _bound_cell(plan: Plan) -> str:
 
 
 def _gap_cell(plan: Plan) -> str:
-    """Return the distance of the plan from the bound, in % of the bound."""
     bound = plan.bound
     if bound is None or bound.scope != ANY_ORDER:
         return ""

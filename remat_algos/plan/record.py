@@ -262,7 +262,6 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _whole(entry: Any) -> Any:
-    """Convert floats such as 1.0 to int; lists entry by entry."""
     if isinstance(entry, list):
         return [_whole(each) for each in entry]
     return int(entry) if isinstance(entry, float) and entry.is_integer() else entry

@@ -162,7 +162,6 @@ def _fewer_crossings(rows: list[Int64], above: Int64, below: Int64) -> list[Int6
 
 
 def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
-    """Split items into `levels` arrays by their keys."""
     order = np.argsort(key, kind="stable")
     return np.split(items[order], np.searchsorted(key[order], np.arange(1, levels)))
 

@@ -314,7 +314,6 @@ def _simulation_of(subject: Plan | Simulation | ComputationGraph) -> Simulation:
 
 
 def _add_residents(memory: Int64, graph: ComputationGraph, belongs: Int64, unread: int) -> None:
-    """Add the bytes of each resident to the layer of the resident's first reader."""
     resident = graph.resident
     if resident is None:
         return

@@ -229,14 +229,12 @@ def compare(
 
 
 def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
-    """Run all solvers in one run; return their entries and how the run ended."""
     shared = clock.share(tuning.SEARCH_SHARE, tuning.SEARCH_SHARE)
     run = Pool(request, shared).run()
     return _entries(run, request.solvers, clock), run.stop
 
 
 def _entries(run: SolverRun, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
-    """Return the entries of all solvers; all plans get the same lower bound, which holds for the limit."""
     limits = run.limits
     bound = LowerBound(limits.graph.needed_compute)
     if not limits.minimizes_peak and run.stop is not Stop.INTERRUPTED:

@@ -192,7 +192,6 @@ def difference(plan: Plan, other: Plan) -> Difference:
 
 
 def _compared(amounts: Sequence[float], shown: Any) -> tuple[str, str, str]:
-    """Return both amounts and the change from the first to the second, as strings."""
     change = amounts[1] - amounts[0]
     sign = "+" if change > 0 else "-" if change < 0 else ""
     return shown(amounts[0]), shown(amounts[1]), f"{sign}{shown(abs(change))}"

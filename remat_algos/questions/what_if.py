@@ -237,7 +237,6 @@ def _nodes(graph: ComputationGraph, names: str | Iterable[str | int], what: str)
 
 
 def _check_free(graph: ComputationGraph, kept: list[int], again: list[int]) -> None:
-    """Raise GraphError if `once` or a mark contradicts a decision."""
     mark = graph.mark if graph.mark is not None else np.zeros(graph.n_nodes, np.int8)
     for node in again:
         if graph.once[node]:

@@ -317,7 +317,6 @@ def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
 
 
 def _names(graph: ComputationGraph, order: np.ndarray) -> tuple[str, ...]:
-    """Return a name for each run: the name of its node, with a number for recomputations."""
     runs, used = Counter[int](), {graph.labels[v] for v in range(graph.n_nodes)}
     names = []
     for v in order.tolist():

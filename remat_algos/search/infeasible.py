@@ -226,7 +226,6 @@ def _is_exact(name: str) -> bool:
 
 
 def _proven(limits: Limits, bound: int, proof: LowerBound | None) -> bool:
-    """Return True if it is proven that no schedule fits within the limit in bytes."""
     limit = limits.limit
     return limit is not None and limit >= 0 and (limit < bound or (proof is not None and proof.infeasible))
 

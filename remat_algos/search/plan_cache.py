@@ -154,7 +154,6 @@ def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
 
 
 def _folder() -> Path | None:
-    """Return the folder of the cache; None if plans cannot be cached."""
     ours = all(each.function.__module__.startswith("remat_algos.") for each in list_solvers())
     return cache_folder("plans", "plans") if ours else None
 
@@ -181,7 +180,6 @@ def _source_state() -> list[tuple[str, int, int]]:
 
 
 def _evict(folder: Path) -> None:
-    """Remove all but the most recently used plans."""
     files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
     for file in files[: -tuning.MAX_PLANS]:
         with contextlib.suppress(OSError):  # another process may remove it

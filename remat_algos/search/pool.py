@@ -279,7 +279,6 @@ class Pool:
         return failure
 
     def _search(self) -> None:
-        """Search within the limit; if nothing fits, search for the lowest peaks, then for smaller reservations."""
         if not self.limits.minimizes_peak:
             if self.limits.limit is not None and self._until_reserved(self.limits.limit):
                 return
@@ -316,7 +315,6 @@ class Pool:
 
     @property
     def _goes_on(self) -> bool:
-        """True if the search continues with lower limits on the peak."""
         return self.limits.repeats and not self._done
 
     def _until_reserved(self, limit: int) -> bool:
@@ -346,7 +344,6 @@ class Pool:
         return False
 
     def _searched(self, limits: Limits) -> Candidate:
-        """Run the solvers within limits, put their candidates into the pool, and return the best one."""
         run, chosen = self._run_and_best(limits)
         self.n_tried = max(self.n_tried, run.n_tried)
         self.bests = self.bests or run.bests
@@ -371,7 +368,6 @@ class Pool:
             self.reports[_key(candidate)] = run.report(candidate)
 
     def _reserve_best(self, limits: Limits, chosen: Candidate, limit: int | None = None) -> bool:
-        """Run the allocator on `chosen`, then on the best others, until one fits; return True if one fits."""
         self._reserve(chosen)
         self.waiting.pop(chosen.figures, None)
         if limit is not None and self.reserved[_key(chosen)] <= limit:
@@ -427,7 +423,6 @@ def _check_served(solver: Solver, run: SolverRun) -> None:
 
 
 def _best(run: SolverRun, bounds: Bounds) -> Candidate:
-    """Return the best candidate of a run; raise an error that describes the run if no candidate fits the budget."""
     limits, best = run.limits, run.best()
     if best is not None and limits.fits(best):
         return best

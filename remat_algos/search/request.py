@@ -179,7 +179,6 @@ class Request:
 
 
 def _allocator(name: str, options: Mapping[str, int]) -> tuple[Allocator, dict[str, int]]:
-    """Return an allocator and its options; raise an error if the name is unknown or the alignment cannot be used."""
     alignment = options["alignment"]
     if alignment != 1:
         check_alignment(alignment)
@@ -226,7 +225,6 @@ def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = F
 
 
 def _registered(solver: str | Callable[..., Any]) -> Solver:
-    """Return the registered solver for a name or a function."""
     if isinstance(solver, str):
         return get_solver(solver)
     if not callable(solver):

@@ -222,7 +222,6 @@ class SolverRun:
         return waits.index(True) if True in waits else len(ordered)
 
     def _run_each(self, ordered: Sequence[Solver], places: range, options: Mapping[str, Any]) -> None:
-        """Run the solvers whose indices are in `places`, until the best candidate is good enough."""
         serving = [solver.name for solver in ordered if not solver.needs(self.limits.graph)]
         work = [max(solver.price, tuning.MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
@@ -367,7 +366,6 @@ class SolverRun:
         return replace(best, peak_bound=self.peak_bound)
 
     def _run_solver(self, solver: Solver, options: Mapping[str, Any], clock: Clock) -> None:
-        """Run one solver, then polish its candidates."""
         result = self.outcomes.setdefault(solver.name, Outcome())
         result.reason = solver.needs(self.limits.graph) or ""
         fits = self._best is not None and self.limits.fits(self._best)
@@ -417,7 +415,6 @@ class SolverRun:
             consume(proof.reached)
 
     def _polish(self, solver: Solver, result: Outcome, clock: Clock) -> None:
-        """Polish the candidates of a solver, and add those that become better."""
         try:
             for run in result.runs.values():
                 for candidate in polished(self.limits, run, clock, budgets=self.budgets):
@@ -483,7 +480,6 @@ class SolverRun:
         return clock.stop | (Stop.DEADLINE if left_out else Stop.DONE)
 
     def _keep(self, candidate: Candidate, result: Outcome, clock: Clock) -> None:
-        """Store a candidate unless it violates a constraint."""
         if not self._allowed(candidate, result):
             clock.skipped[AGAINST] += 1
             return

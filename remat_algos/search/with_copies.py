@@ -255,7 +255,6 @@ class _CopySearch:
         )
 
     def annealed(self, start: tuple[Simulation, str], limit: int) -> Annealed:
-        """Convert a start to the form in which the annealer returns results."""
         simulation, name = start
         most = int(simulation.runs.max(initial=0))
         if most > self.max_runs:
@@ -267,11 +266,9 @@ class _CopySearch:
         return self.link.host is not None and annealed.simulation.host_peak > self.link.host
 
     def rank(self, annealed: Annealed, limit: int) -> tuple[bool, bool, bool, int, int]:
-        """Return a sort key; the best schedule sorts first."""
         return (self.over_host(annealed), *self.annealer.key(annealed, limit))
 
     def fits(self, annealed: Annealed, limit: int) -> bool:
-        """Return True if a schedule meets the limits of device and host, and all constraints."""
         return self.rank(annealed, limit)[:3] == (False, False, False)
 
     def fitted(self, starts: Sequence[tuple[Simulation, str]], limit: int) -> Annealed:
@@ -389,7 +386,6 @@ class _CopySearch:
 
 
 def _too_slow(plan: Plan, allowed: int) -> BudgetError:
-    """Return the error if even the fastest plan takes more time than the budget allows."""
     labels, bound = plan.graph.labels, least_peak_bound(plan.graph, copies=True)
     return BudgetError(
         "overhead {allowed!w} in time is too low: the lowest overhead reached within {limit!B} is {overhead!w}",

@@ -136,8 +136,6 @@ def by_recursion(
 
 
 class _Recursion:
-    """Builds the schedules of separator trees, and skips duplicates."""
-
     def __init__(self, graph: ComputationGraph, limit: int | None, clock: Clock, length_limit: float) -> None:
         self.graph = graph
         self.limit = limit

@@ -342,7 +342,6 @@ class LowerSetFamily:
         covers: tuple[Int64, Int32] | None = None,
         thinned: bool = False,
     ) -> "LowerSetFamily":
-        """Make a family without checking or copying the arrays."""
         family = object.__new__(cls)
         covers = None if covers is None else (sealed(covers[0]), sealed(covers[1]))
         fields = {"graph": graph, "nodes": sealed(nodes), "words": sealed(words), "covers": covers, "thinned": thinned}

@@ -197,7 +197,6 @@ def width_bounds(
 
 
 def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
-    """Return the contraction bound, or the minimum degree if contraction may take too long."""
     work = graph.n_vertices + graph.n_edges
     if clock.left is not None and work > tuning.CONTRACTED_A_SECOND * max(SHORTEST, clock.left):
         return int(np.diff(graph.indptr).min(initial=graph.n_vertices)) if graph.n_vertices else -1
@@ -209,8 +208,6 @@ Order = tuple[str, int | None]
 
 
 class _Search:
-    """Tries elimination orders of a graph one after another until the deadline."""
-
     def __init__(self, graph: UndirectedGraph, low: int, clock: Clock) -> None:
         self.graph = graph
         self.low = low
@@ -241,7 +238,6 @@ class _Search:
         return WidthBounds(self.best, self.low, ending.stop, details)
 
     def eliminate(self, order: Order) -> None:
-        """Try one order, and keep it if it is better."""
         rule, ties = order
         random = None if ties is None else np.random.default_rng(ties)
         run = Run(self.graph, rule, random, None if self.best is None else self.best.width)

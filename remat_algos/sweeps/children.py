@@ -151,7 +151,6 @@ class Child:
         return message
 
     def _resident(self) -> int:
-        """Return the resident memory of the process in bytes, or 0 if unknown."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * _PAGE
         return 0

@@ -251,8 +251,6 @@ def executors(executor: Executor | Callable[[], Executor] | None, processes: int
 
 
 class _Drive:
-    """Submits the jobs of a sweep to an executor, and stores their results."""
-
     def __init__(
         self,
         store: SweepFolder,

@@ -153,7 +153,6 @@ class SweepFolder:
             return file.readline().decode().strip()
 
     def _files(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Yield the files of results, each with the name of its folder."""
         absent = contextlib.suppress(FileNotFoundError, NotADirectoryError)
         with absent, os.scandir(self.path / "results") as parts:
             for part in parts:
@@ -168,7 +167,6 @@ class SweepFolder:
 
 
 def _make(folder: Path) -> None:
-    """Create a folder of a sweep. Raise SweepError if there is a file with its name."""
     try:
         make_folder(folder)
     except (FileExistsError, NotADirectoryError) as error:
@@ -207,7 +205,6 @@ def _figures(line: bytes, job: str) -> dict[str, Any] | None:
 
 
 def _is_amount(entry: Any, *kinds: type) -> bool:
-    """Return True for None, and for a number of 0 or more with one of these types."""
     return entry is None or (type(entry) in kinds and 0 <= entry <= LARGEST_SUM)
 
 

@@ -312,7 +312,6 @@ def placed_of_file(path: str | os.PathLike[str]) -> list[PlacedJob]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
-    """Yield the number of each non-empty line, and a function that parses the line."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield number, partial(_line, line)
@@ -326,7 +325,6 @@ def _line(line: str) -> Any:
 
 
 def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
-    """Yield the number of each line after the first, and a function that parses the line."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     reader = csv.DictReader(io.StringIO(text, newline=""))
     reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
@@ -359,7 +357,6 @@ def _cell(name: str, cell: str) -> Any:
 
 
 def _placed(row: Any, folder: Path) -> Any:
-    """Return the row with paths taken relative to a folder."""
     if not isinstance(row, Mapping):
         return row
     placed = dict(row)

@@ -289,7 +289,6 @@ def _problem(row: dict[str, Any]) -> str:
 
 
 def _objective(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the column that the solvers of a problem minimize."""
     budget, device = rows[0]["budget"], rows[0]["device"]
     if device is None and (budget is None or str(budget).strip().lower() == "least"):
         return "reserved_memory"

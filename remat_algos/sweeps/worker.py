@@ -140,7 +140,6 @@ def _versions() -> dict[str, str]:
 
 
 def _reset_memory() -> None:
-    """Reset the recorded peak memory of this process, if the system can."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

@@ -129,7 +129,6 @@ def _graph(rng: np.random.Generator, n: int, edges: Iterable[tuple[int, int]], e
 
 
 def _chain(rng: np.random.Generator, n: int, equal: bool = False) -> ComputationGraph:
-    """Build a chain of n forward nodes with its gradients."""
     return differentiate(_graph(rng, n, pairwise(range(n)), equal))
 
 
@@ -152,7 +151,6 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _of_graph(graph: ComputationGraph) -> dict[str, Any]:
-    """The table of the forward nodes, with a paragraph about gradients."""
     nodes = np.flatnonzero(graph.forward).tolist()
     rows = [(graph.labels[v], _listed(_named(graph, graph.reads(v))), graph.memory[v], graph.compute[v]) for v in nodes]
     table = _table(("node", "reads", "bytes", "compute"), rows)
@@ -160,7 +158,6 @@ def _of_graph(graph: ComputationGraph) -> dict[str, Any]:
 
 
 def _of_run(run: Simulation) -> dict[str, Any]:
-    """The table of the graph, the order, and the values live at the peak."""
     graph = run.graph
     row = next(row for row in step_table(run) if row.peak)
     memory = dict(zip(graph.value_names(), graph.memory.tolist(), strict=True))

@@ -228,7 +228,6 @@ class Builder:
         return values
 
     def _amount(self, name: str, what: str, entry: Any, read: Reading) -> int:
-        """Parse an amount of bytes, rounded up, or a whole number."""
         if type(entry) is int:
             return entry
         try:
@@ -272,7 +271,6 @@ class Builder:
         values: Sequence[Tensor],
         extra: Sequence[ExtraValue],
     ) -> list[int]:
-        """Return the ids of the values that the gradient reads."""
         if kind is None:
             inputs = output = True
         else:
@@ -325,7 +323,6 @@ class Builder:
             )
 
     def _axis(self, name: str, x: Tensor, axis: int) -> int:
-        """Return the axis as a nonnegative index."""
         rank = len(x.shape)
         if axis not in range(-rank, rank):
             raise self.fault(
@@ -437,7 +434,6 @@ class Builder:
         return np.where([layer.macs > 0 for layer in self.layers], first + second, -1)
 
     def _update_cost(self, op: str, size: int, bytes_moved: int) -> int:
-        """Return the cost of updating a parameter, or of one element-wise step of the update."""
         elements = size // element_bytes(self.settings.dtype)
         optimizer = optimizer_of(op)
         flops = optimizer.flops if optimizer is not None else 1

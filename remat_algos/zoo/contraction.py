@@ -130,7 +130,6 @@ class _Contraction:
 
     @property
     def alone(self) -> Bool:
-        """bool[n]: True for the only node of its block."""
         return ~self.merged[self.group]
 
     def sums(self, amounts: Int64 | Bool) -> Int64:
@@ -255,7 +254,6 @@ def _labels(graph: ComputationGraph, blocks: _Contraction, block: Sequence[str])
 def _views(
     graph: ComputationGraph, kept: Bool, node_names: Sequence[str], value_names: Sequence[str]
 ) -> dict[str, str]:
-    """Return the views of values that stay, and of residents."""
     if not graph.labels.views:
         return {}
     value = dict(zip(node_names, graph.value_indptr[:-1].tolist(), strict=True))

@@ -151,7 +151,6 @@ class Convolutions(Builder):
     def _lengths(
         self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, dilation: Size, cover: bool = False
     ) -> Shape:
-        """Return the number of window positions along each spatial dimension."""
         rank = self._rank(name, x)
         options = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         sizes = [self._each(name, what, size, rank) for what, size in options.items()]
@@ -180,7 +179,6 @@ class Convolutions(Builder):
     def _pooled(
         self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, cover: bool
     ) -> tuple[Shape, int]:
-        """Return the shape after pooling, and the number of elements read."""
         shape = (*x.shape[:2], *self._lengths(name, x, kernel, stride, padding, 1, cover))
         window, edge = (self._each(name, "size", size, len(shape) - 2) for size in (kernel, padding))
         if any(2 * p > k for k, p in zip(window, edge, strict=True)):

@@ -129,7 +129,6 @@ class Layers(Convolutions, Products):
         )
 
     def _shares(self, probabilities: Tensor, places: Tensor) -> Tensor:
-        """Return the weights of the chosen experts: their probabilities, divided by their sum if there are several."""
         shares = self.run("Slice", [probabilities, places], places.shape, name=self.named("shares"), saves=[places])
         if places.shape[1] == 1:
             return shares

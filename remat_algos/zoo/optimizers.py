@@ -152,8 +152,6 @@ def with_optimizer(
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node that is part of the update of a parameter."""
-
     name: str
     op: str
     reads: list[int]
@@ -166,8 +164,6 @@ class _Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Updates:
-    """Parameters to update, in the order in which their gradients are finished."""
-
     # (parameter, value of its gradient, forward node to which the gradient belongs)
     gradients: list[tuple[int, int, int]]
     states: tuple[str, ...]
@@ -177,7 +173,6 @@ class _Updates:
 
     @classmethod
     def of(cls, graph: ComputationGraph, states: tuple[str, ...]) -> _Updates:
-        """Collect the parameters of a training graph that have gradients."""
         if graph.forward_of is None or not (graph.derivation and graph.derivation.options.get("parameter_gradients")):
             raise GraphError(
                 "there are no gradients of parameters; call differentiate(graph, parameter_gradients=True)"
@@ -195,7 +190,6 @@ class _Updates:
         return cls(gradients, states, resident, graph.forward_of, graph.n_values)
 
     def nodes(self, steps: Sequence[UpdateStep], cost: Callable[[str, int, int], int]) -> Iterator[_Node]:
-        """Yield the nodes of the updates, parameter by parameter."""
         n_values, n_residents = self.n_values, len(self.residents.names)
         for p, gradient, owner in self.gradients:
             name, size = self.residents.names[p], int(self.residents.memory[p])
@@ -218,7 +212,6 @@ class _Updates:
                 yield node
 
     def resident(self, nodes: Sequence[_Node]) -> Resident:
-        """Return the residents with the optimizer states added."""
         old, parameters = self.residents, [p for p, _, _ in self.gradients]
         sizes = np.repeat(old.memory[parameters], len(self.states))
         return Resident(
@@ -236,7 +229,6 @@ def _name(template: str, parameter: str) -> str:
 
 
 def _longer(indptr: Int64, counts: Sequence[int]) -> Int64:
-    """Append rows of these sizes to row pointers."""
     return np.append(indptr, indptr[-1] + np.cumsum(counts, dtype=np.int64))
 
 

@@ -262,7 +262,6 @@ class Pointwise(Builder):
     def _spelled_out(
         self, full: str, x: Tensor, statistics: Shape, running: list[Tensor] | None = None, weights: Shape | None = None
     ) -> Tensor:
-        """Build a norm from element-wise operations and reductions."""
         weights = weights or (statistics if running else x.shape[-1:])
         weight, bias = (self.parameter(f"{full}.{what}", weights) for what in ("weight", "bias"))
         mean = self.run("Mean", [x], statistics, name=f"{full}.mean", elements=prod(x.shape), dtype="float32")
@@ -284,7 +283,6 @@ class Pointwise(Builder):
         return self._step("Rsqrt", f"{full}.rstd", [mean])
 
     def _moving(self, full: str, state: Tensor, batch: Tensor) -> None:
-        """Move a running statistic towards the statistic of the batch."""
         difference = self.run("Subtract", [batch, state], batch.shape, name=f"{full}.difference", gradient=False)
         share = self.run("Scale", [difference], batch.shape, name=f"{full}.share", gradient=False)
         self.run("Add", [share, state], (0,), name=full, gradient=False, once=True)

@@ -168,7 +168,6 @@ class Products(Pointwise):
         bias: Tensor | None,
         dropout: bool,
     ) -> Tensor:
-        """Add attention as separate operations, with the scores as values."""
         batch, heads, rows, columns = scores
         size = q.shape[-1] // heads
         by_head = self.copy(q, batch, heads, rows, size, name="q")

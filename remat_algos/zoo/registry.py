@@ -182,7 +182,6 @@ def build(model: str, **options: Any) -> Network:
 
 
 def _options(family: Family, model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split options into the checked options of the family and the common options."""
     own = {name: value for name, value in options.items() if name in family.options}
     others = {name: value for name, value in options.items() if name not in family.options}
     common = Settings.names()

@@ -167,6 +167,5 @@ def offer(name: Any, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def _count(value: Any, minimum: int) -> int | None:
-    """Convert to a whole number; None if invalid or too small."""
     number = as_whole(value)
     return number if number is not None and number >= minimum else None

@@ -114,7 +114,6 @@ class BoundTable(Result):
 
 
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
-    """Yield rows for one limit: the bound and its proof."""
     graph, labels, one_pass = curve.graph, curve.graph.labels, curve.graph.needed_compute
     (limit,), (bound,), (closure,) = curve.limits, curve.bounds, curve.closures
     names = listed([labels[v] for v in bound.nodes], NAMES_SHOWN)
@@ -141,7 +140,6 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
 
 
 def _cut_rows(graph: ComputationGraph, limit: int, closure: LowerBound) -> Iterator[tuple[str, str]]:
-    """Yield rows for the cut that proves the closure bound: kept values, recomputed nodes, and the bound as a sum."""
     from fractions import Fraction
 
     labels, cut = graph.labels, closure_cut(graph, closure)

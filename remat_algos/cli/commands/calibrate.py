@@ -32,7 +32,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _nanoseconds(device: Any) -> dict[str, Any]:
-    """Convert the rates of a device to costs in nanoseconds per unit."""
     return {
         "ns_per_flop": {dtype: 1e9 / rate for dtype, rate in device.flops.items()},
         "ns_per_byte": 1e9 / device.bandwidth,

@@ -46,7 +46,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
-    """Yield (family, model) for the named families and models, without repeats; for all models if `names` is empty."""
     from remat_algos.zoo.registry import get_family, list_families
 
     seen: set[str] = set()

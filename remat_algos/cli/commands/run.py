@@ -71,7 +71,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
-    """Return the graph to run, the plan or order, and a line about changes to the graph."""
     order = read_order(arguments.plan)
     graph, note = graph_of(arguments, order)
     if order is not None and order.is_plan:

@@ -135,7 +135,6 @@ def _form(text: str) -> str:
 
 
 def _check_table(arguments: argparse.Namespace) -> None:
-    """Raise RematError if --table and --matrix are combined, or either with --step or --json."""
     if arguments.steps is not None and arguments.table is None:
         raise RematError("--steps needs --table; --step STEP describes one step")
     for one, other in (("table", "matrix"), *((a, b) for a in ("table", "matrix") for b in ("step", "json"))):
@@ -232,7 +231,6 @@ def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: 
 
 
 def _copies(simulation: Any, timed: Timeline | None) -> dict[str, Any]:
-    """Return JSON entries about copies, for a plan with a link or for actions that contain loads."""
     if timed is None:
         return {"host_peak": simulation.host_peak} if simulation.stores.size else {}
     times = entries(timed, "time overhead_in_time=overhead waits=waiting simulation.host_peak")

@@ -38,7 +38,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _summary(simulation: Simulation, again: Simulation) -> Summary:
-    """Return the rows and the record of the simulated mirrored graph, compared with the schedule."""
     graph, runs = again.graph, simulation.runs
     forward, copies, repeated = int(graph.forward.sum()), int((runs - (runs > 0)).sum()), int((runs > 1).sum())
     reads, labels = int(graph.read_indices.size), simulation.graph.labels

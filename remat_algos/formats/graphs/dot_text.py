@@ -63,7 +63,6 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _read(text: str, source: str) -> Any:
-    """Parse DOT text with pydot; raise GraphError if pydot fails."""
     try:
         with _LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -131,7 +130,6 @@ def _draw(drawing: Drawing, graph: Any, node: Texts, edge: Texts, source: str) -
 
 
 def _end(end: Any, source: str) -> str:
-    """Return the node at one end of an arrow, without its port."""
     if not isinstance(end, str):
         braces = "an arrow starts or ends at braces; write an arrow for each edge, or {otherwise!w}"
         raise fault(source, braces, otherwise=OTHERWISE)

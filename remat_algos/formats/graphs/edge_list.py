@@ -155,7 +155,6 @@ def _dump(graph: ComputationGraph) -> str:
 
 
 def _written(name: str) -> str:
-    """Return a name, quoted if necessary; raise GraphError if it contains a quotation mark."""
     if '"' in name:
         raise GraphError("an edge list cannot represent the name {name!r}; write tables or JSON", name=name)
     return name if _is_name(name) and not re.search(r"\s|#|->", name) else f'"{name}"'

@@ -80,7 +80,6 @@ def _networkx() -> Any:
 
 
 def _read(root: ElementTree.Element, source: str) -> Any:
-    """Parse GraphML text with networkx; raise GraphError if networkx fails."""
     networkx = _networkx()
     try:
         with warnings.catch_warnings():
@@ -112,7 +111,6 @@ def _drawing(graph: Any) -> Drawing:
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """Write GraphML text; node ids are names, edge ids are numbers."""
     networkx = _networkx()
     drawing = drawing_of(tables_from(graph))
     digraph = networkx.MultiDiGraph(**_plain(drawing.graph))
@@ -123,7 +121,6 @@ def _dump(graph: ComputationGraph) -> str:
 
 
 def _plain(record: Record) -> Record:
-    """Convert numbers without a GraphML type to strings."""
     return {name: value if isinstance(value, int | str) else str(value) for name, value in record.items()}
 
 

@@ -125,7 +125,6 @@ def to_json(graph: ComputationGraph) -> str:
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Parse rows from JSON text; decimals stay exact."""
     try:
         record = json_of(text, exact=True)
     except ValueError as error:
@@ -175,7 +174,6 @@ def _tables(record: Any, source: str) -> Tables:
 
 
 def _backward(top: _Fields, nodes: Sequence[NodeRow]) -> str:
-    """Return the entry `backward`, or "present" if some nodes are gradients."""
     n_saved = sum(node.saved is not None for node in nodes)
     backward: str = top.take("backward", str, "to come" if n_saved else "none")
     if any(node.gradient_of is not None or node.backward for node in nodes):
@@ -432,7 +430,6 @@ def _objects(record: Mapping[str, Any], key: str, source: str) -> list[Mapping[s
 
 
 def _pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of the graph from an object or, in adjacency data, from a list of pairs."""
     if isinstance(attributes, dict):
         yield from attributes.items()
     elif isinstance(attributes, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in attributes):

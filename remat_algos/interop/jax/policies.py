@@ -122,7 +122,6 @@ class Naming:
         return [*carry, *stacked]
 
     def _number(self, eqn: Any, outer: Scan | None) -> int:
-        """Return the index of a scan in `scans`; append the scan if it is new."""
         for number, scan in enumerate(self.scans):
             if scan.eqn is eqn:
                 return number
@@ -208,7 +207,6 @@ class _NamedRun:
         return _read(jaxpr.outvars, arrays)
 
     def constant(self, eqn: Any, operands: Sequence[Any]) -> list[Any]:
-        """Evaluate an equation and name its results; equal equations share their results."""
         pairs = zip(eqn.invars, operands, strict=True)
         key = equation_key(eqn, [atom if isinstance(atom, core.Literal) else id(array) for atom, array in pairs])
         if key in self.cache:
@@ -296,7 +294,6 @@ def names(captured: CapturedFunction, plan: Plan, *, offloaded: bool = False) ->
 
 
 def _kept(plan: Plan) -> list[int]:
-    """Return the values that stay on the device for the backward part."""
     is_load = plan.simulation.is_load
     return [value for value, instance in plan.saved if not is_load[instance]]
 

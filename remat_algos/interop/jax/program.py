@@ -157,7 +157,6 @@ class FlatJaxpr:
         return Source(True, len(self.arguments) + place)
 
     def _add(self, eqn: Any, reads: list[Any], transposed: bool) -> list[Source]:
-        """Add an equation, unless an equal one exists; return its results."""
         key = equation_key(eqn, reads)
         if key is None or key not in self._by_key:
             equation = Equation(eqn, reads, self._n_values, transposed, _bodies(eqn))
@@ -178,7 +177,6 @@ class FlatJaxpr:
         return [Source(False, value) for value in equation.values[: len(equation.eqn.outvars)]]
 
     def _drop_dead(self) -> None:
-        """Remove equations on which no result or effect depends, and renumber the values."""
         needed = {read.place for read in self.results if is_value(read)}
         live = []
         for equation in reversed(self.equations):
@@ -206,7 +204,6 @@ class FlatJaxpr:
 
 
 def _bodies(eqn: Any) -> list[FlatJaxpr]:
-    """Return the bodies of a loop or a branch as programs, or an empty list for any other equation."""
     params = eqn.params.values() if eqn.primitive in LOOPS else ()
     items = [item for param in params for item in (param if isinstance(param, tuple) else (param,))]
     return [FlatJaxpr(item) for item in items if isinstance(item, core.ClosedJaxpr)]
@@ -232,7 +229,6 @@ def _is_copy(eqn: Any) -> bool:
 
 
 def _checkpoint_name(eqn: Any) -> str | None:
-    """Return the name that a `checkpoint_name` equation sets, or None for any other equation."""
     if eqn.primitive is primitives.name_p:
         return eqn.params["name"]
     call = eqn.params.get("_prim")
@@ -288,7 +284,6 @@ def _exact(param: Any) -> Any:
 
 
 def _flops(eqn: Any) -> int:
-    """Return the FLOPs of an equation; a multiplication and an addition count as two."""
     shapes = [atom.aval.shape for atom in eqn.invars[:2] if hasattr(atom.aval, "shape")]
     if eqn.primitive is primitives.dot_general_p:
         (contracted, _), _ = eqn.params["dimension_numbers"]

@@ -61,7 +61,6 @@ def _fields(data: bytes) -> set[tuple[int, int]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a variable-length integer; return it and the position after it."""
     number = 0
     for shift in range(0, 64, 7):
         number |= (data[at] & 127) << shift

@@ -144,7 +144,6 @@ def _wait(device: torch.device, copied: torch.Tensor) -> None:
 
 
 def _check_copied(tensor: torch.Tensor) -> None:
-    """Raise GraphError if a tensor's storage is not the target of a copy."""
     if not hasattr(tensor.untyped_storage(), "copied"):
         raise GraphError(
             "a hook on saved tensors (torch.autograd) has replaced a copy on the host; remove the hook, or plan "

@@ -494,7 +494,6 @@ def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> 
 
 
 def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
-    """Return the budget, the bytes of the optimizer's states and accumulated gradients, and the reserved bytes."""
     if isinstance(budget, Budget):
         return budget, 0, 0
     options = dict(budget) if isinstance(budget, Mapping) else {"memory": budget}
@@ -546,11 +545,9 @@ class _Rank:
 
     @property
     def extra(self) -> int:
-        """Bytes in addition to the peak of activations."""
         return self.inputs + self.parameters + self.gathered + self.gradients
 
     def graph(self, graph: ComputationGraph) -> ComputationGraph:
-        """Return the graph with the size of each gradient reduced to the rank's shard."""
         if self.world == 1:
             return graph
         gradients = graph.output & ~graph.forward[graph.producer]
@@ -634,7 +631,6 @@ def _check_free(model: nn.Module) -> None:
 
 
 def _parsed(operator: str) -> tuple[str, str, int]:
-    """Split a saved operator into module path, overload and number of earlier calls."""
     path, _, rest = operator.partition("::")
     overload, _, place = rest.partition("#")
     if overload.count(".") != 2 or not place.isdecimal():

@@ -78,8 +78,6 @@ class _Storage:
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """State of a block while the step runs."""
-
     path: str
     calls: int = 0
     counts: Counter = field(default_factory=Counter)
@@ -98,8 +96,6 @@ class _Block:
 
 @dataclass(slots=True, eq=False)
 class _OperatorRow:
-    """A node of the graph."""
-
     operator: Any
     path: str
     count: int  # earlier calls in the block
@@ -199,7 +195,6 @@ class _Recorder(DispatchMode):
         stored.live_until = max(stored.live_until, len(self.rows) - 1)
 
     def close(self) -> None:
-        """Record that all remaining storages are live until the end of the step."""
         self.sum = None
         for stored in self.storages.values():
             stored.live_until = len(self.rows) - 1
@@ -496,7 +491,6 @@ def is_cached_cast(operator: Any, args: Any) -> bool:
 
 
 def _written(operator: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """Return the arguments into which an operator writes according to its schema."""
     if not writes_into_arguments(operator):
         return []
     named = arguments_by_name(operator, args, kwargs)
@@ -661,7 +655,6 @@ def _check_gradients(recorder: _Recorder, loss: torch.Tensor, operators: Sequenc
 def _assembled(
     recorder: _Recorder, loss: torch.Tensor, cost: Cost, device: AnyDevice | None, workspace: bool
 ) -> EagerCapture:
-    """Build the graph, the blocks and the lifetimes of values from the records of a step."""
     rows, n = recorder.rows, len(recorder.rows)
     gradients = [each.grad for each in recorder.step.fakes.values() if each.grad is not None]
     outputs = {x for each in [*gradients, loss] for x in recorder.storage_of(each).latest}

@@ -324,7 +324,6 @@ def _detached(result: Any) -> Any:
 
 
 def _difference_of(ours: Sequence[tuple[str, Any]], theirs: Sequence[tuple[str, Any]]) -> str:
-    """Describe the first difference between the results of two passes; "" if there is none."""
     if [name for name, _ in ours] != [name for name, _ in theirs]:
         return "the number of its results"
     for (name, actual), (_, expected) in zip(ours, theirs, strict=True):

@@ -59,8 +59,6 @@ def savable(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Traits:
-    """Properties of an operator that do not depend on its arguments."""
-
     cast: bool
     """True for a cast, whose result autocast may cache."""
     once: bool
@@ -295,7 +293,6 @@ class Checkpoint:
 
 
 def _contexts(treatment: Checkpoint) -> tuple[Any, Any]:
-    """Return the contexts for the forward part and the rerun of a wrapped block."""
     forward, rerun = contexts(treatment.saved)
     if is_compiling():
         return forward, rerun
@@ -336,7 +333,6 @@ _TENSOR = object()
 
 
 def _in_tuples(function: Callable[[Any], Any], argument: Any) -> Any:
-    """Apply a function to an argument, or to each element of a nested tuple."""
     if not isinstance(argument, tuple):
         return function(argument)
     parts = [_in_tuples(function, each) for each in argument]
@@ -411,8 +407,6 @@ class _HostCopy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """A tensor in a storage that is on the host."""
-
     copy: _HostCopy
     dtype: torch.dtype
     shape: tuple[int, ...]

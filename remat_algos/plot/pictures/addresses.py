@@ -116,7 +116,6 @@ def _corners(allocation: Allocation) -> np.ndarray:
 
 
 def _lines(ax: Axes, allocation: Allocation) -> list[tuple[Any, str]]:
-    """Draw a line at the size of the arena and one at the maximum of live bytes."""
     size, max_live = allocation.size, allocation.buffers.max_live
     arena = ax.axhline(size, color=axes.ink(), linewidth=1.2, label="arena")
     rows = [(arena, f"arena {format_bytes(size)}")]

@@ -271,7 +271,6 @@ def _step_at(animated: Animation, place: float) -> float:
 
 
 def _axes(animated: Animation) -> Iterator[str]:
-    """Yield the labels of bytes, with lines to the bar, and the labels of steps."""
     lines = ""
     for tick in byte_ticks(animated.top, 4):
         y = BASE - CURVE * tick / animated.top
@@ -288,7 +287,6 @@ def _axes(animated: Animation) -> Iterator[str]:
 
 
 def _marks(animated: Animation, border: float | None) -> Iterator[str]:
-    """Yield the marks of the peak, the budget and the backward part, and the legend."""
     lanes, inks, row = animated.lanes, INKS["light"], BASE + 3 * LINE
     now, ink = inks["now"], inks["ink"]
     entries = [(f'<rect y="-5" width="10" height="10" class="k" fill="{inks["kept"]}"/>', "live now")]

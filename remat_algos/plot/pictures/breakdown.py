@@ -87,7 +87,6 @@ def _large(breakdowns: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, i
 
 
 def _bands(amounts: Sequence[Mapping[str, int]], large: Sequence[str], by: str) -> Bands:
-    """Return one band per large type, and one for all other types."""
     bands = [
         (Style(name, colour, "█"), np.array([a.get(name, 0) for a in amounts]))
         for name, colour in zip(large, TYPES, strict=False)

@@ -124,7 +124,6 @@ def _row_heights(tree: BagTree, boxes: Float64) -> Float64:
 
 
 def _corners(points: Float64, boxes: Float64) -> Float64:
-    """float64[2, 2]: two opposite corners of the area that contains all boxes."""
     if not points.size:
         return np.zeros((2, 2))
     return np.stack([(points - boxes / 2).min(axis=0), (points + boxes / 2).max(axis=0)])
@@ -302,7 +301,6 @@ def _levels(separators: SeparatorTree) -> list[int]:
 
 
 def _rooted(decomposition: TreeDecomposition, root: int) -> tuple[list[int], list[list[int]], list[int]]:
-    """Return (order, children, depth) of the tree rooted at `root`."""
     n = decomposition.n_bags
     neighbours: list[list[int]] = [[] for _ in range(n)]
     for i, j in decomposition.edges().tolist():

@@ -108,7 +108,6 @@ def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
 
 
 def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
-    """Draw the region below the lower bounds, and the point of the run without rematerialization."""
     infeasible = _infeasible(ax, frontier.bound_memory)
     style: dict[str, Any] = {"color": axes.ink(), "markersize": 11, "fillstyle": "none", "clip_on": False}
     (base,) = ax.plot(frontier.base, 0, "o", label="without rematerialization", **style)
@@ -123,7 +122,6 @@ def _infeasible(ax: Axes, floor: int) -> Any:
 
 
 def _memory_against_overhead(ax: Axes, least: int, right: int, what: str) -> None:
-    """Set the axes: bytes from `least` to `right` across, overhead upwards."""
     margin = 0.06 * (right - least or right or 1)
     ax.set_xlim(max(0, least - margin), right + margin)
     axes.byte_axis(ax.xaxis, right, what)

@@ -76,7 +76,6 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
 
 
 def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[ComputationGraph, Any, Kinds]:
-    """Return the graph, the number of runs of each node, and the kind of each node, a key of `NODES`."""
     if isinstance(subject, ComputationGraph):
         kinds = np.where(subject.forward, "node" if subject.forward.all() else "forward", "gradient")
         kinds = np.where(subject.once, "once", kinds)
@@ -133,7 +132,6 @@ def _boxes(
 
 
 def _heads(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, names: list[str]) -> None:
-    """Draw arrow heads where edges reach the boxes of their target nodes."""
     from matplotlib.patches import FancyArrowPatch
 
     (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), axes.inches(ax)
@@ -254,7 +252,6 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int,
 
 
 def _listed(names: list[str], width: int) -> str:
-    """Join names by commas; shorten each name if the line would be too long."""
     text = ", ".join(names)
     if columns_of([text], width + 1) > width:
         each = max(6, (width + 2) // len(names) - 2)

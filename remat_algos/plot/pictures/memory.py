@@ -108,7 +108,6 @@ def _budget(ax: Axes, limit: int | None, peak: int) -> list[tuple[Any, str]]:
 
 
 def _without(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
-    """Draw the curve of the run without rematerialization, unless the schedule has the same peak."""
     without, peak = baseline(lanes.graph), lanes.simulation.peak_memory
     if without.peak_memory == peak:
         return []
@@ -443,7 +442,6 @@ def _busy(played: Timeline) -> list[str]:
 
 
 def _highest(played: Timeline, edges: NDArray[np.float64]) -> Int64:
-    """int64[k]: the step with the highest memory in each interval of `edges`."""
     begin, trace = played.step_begin, played.simulation.memory_trace
     first = np.maximum(np.searchsorted(begin, edges[:-1], side="right") - 1, 0)
     last = np.append(np.searchsorted(begin, edges[1:-1], side="left"), trace.size)

@@ -183,7 +183,6 @@ def _equal_runs(first: Sequence[int], second: Sequence[int], *, first_only: bool
 
 
 def _numbered(order: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield each run as (node, number of earlier runs of the node)."""
     count: Counter[int] = Counter()
     for v in order:
         yield v, count[v]

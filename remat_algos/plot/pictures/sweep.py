@@ -345,7 +345,6 @@ def _solvers(results: SweepResults) -> list[str]:
 
 
 def _drawn(ax: Axes | None, results: SweepResults, curves: Curves, heading: str, note: str, **options: Any) -> Axes:
-    """Draw the curves of solvers with their hollow points, and a legend with a heading."""
     ax = axes.of_size(ax, 10, max(5, 2 + 1.1 * tuning.LEGEND_ROW * len(curves)))
     rows: list[tuple[Any, str]] = [(None, heading)] if curves else []
     for solver, (points, hollow, text) in curves.items():

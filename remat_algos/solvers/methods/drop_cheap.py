@@ -125,7 +125,6 @@ def _operations(graph: ComputationGraph, option: str, wish: str) -> list[str]:
 
 
 def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
-    """Return the operations to recompute; raise ValueError if one is unknown and not in the graph."""
     names = comma_separated(drop)
     if not names:
         raise ArgumentError("drop is {drop!r}, which names no operation; give names, or leave it out", drop=drop)

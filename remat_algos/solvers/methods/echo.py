@@ -256,8 +256,6 @@ def by_frontiers(maps: FeatureMaps) -> Bool:
 
 
 class _FrontierGroups:
-    """Maintains the groups of the frontier, and the bytes that the removal of each group would save."""
-
     def __init__(self, maps: FeatureMaps) -> None:
         graph = maps.graph
         self.cheap = maps.recomputable.tolist()
@@ -326,7 +324,6 @@ class _FrontierGroups:
         return root
 
     def _remove(self, group: int) -> list[int]:
-        """Remove a group from the frontier; return the nodes that now join the frontier."""
         ready = []
         del self.gain[group]
         for v in self.members.pop(group):
@@ -514,7 +511,6 @@ def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
 
 
 def _by_part(of_node: Int32, cheap: Bool) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield each part that contains cheap nodes, together with these nodes."""
     nodes = np.flatnonzero(cheap)
     nodes = nodes[np.argsort(of_node[nodes], kind="stable")]
     parts, starts = np.unique(of_node[nodes], return_index=True)

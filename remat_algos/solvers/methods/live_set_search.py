@@ -108,8 +108,6 @@ class MomentPotential:
 
 
 class _Searches:
-    """Runs the searches on one graph; the candidates known before a search are upper bounds for it."""
-
     def __init__(self, graph: ComputationGraph, task: Task, clock: Clock, max_states: int | None) -> None:
         self.graph = graph
         self.task, self.clock = task, clock

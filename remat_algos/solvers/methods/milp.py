@@ -79,8 +79,6 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 
 
 
 class _Programs:
-    """Builds the integer program of a graph once, and solves it for several limits."""
-
     def __init__(self, graph: ComputationGraph, constraints: Constraints | None, clock: Clock, gap: float) -> None:
         self.graph = graph
         self.clock = clock
@@ -237,7 +235,6 @@ class _StageProgram:
         return solve_integer_program(cost, self.rows, state, whole=self.whole, seconds=seconds, gap=gap)
 
     def order(self, solution: Any) -> Int32:
-        """Return the schedule of a solution: the runs of stage 0, of stage 1, and so on."""
         again: list[list[int]] = [[] for _ in self.reads]
         for (t, k), variable in self.runs.items():
             if solution[variable] > 0.5:

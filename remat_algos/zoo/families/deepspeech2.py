@@ -87,7 +87,6 @@ def deepspeech2(
 
 
 def _spectrogram(net: Layers, batch: int, sequence: int, windows: Sequence[Window]) -> Tensor:
-    """Convolve the spectrogram and return it as rows, ordered by step, then by example."""
     # The frequencies are the channels of a convolution over time only.
     channels = () if len(windows[0][1]) == 1 else (1,)
     x = net.input("spectrogram", (batch, *channels, BINS, sequence))

@@ -119,8 +119,6 @@ def _time(net: Layers, batch: int, width: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Options common to all blocks of a network."""
-
     net: Layers
     time: Tensor
     text: Tensor | None
@@ -137,7 +135,6 @@ class _Parts:
         return x
 
     def _residual(self, x: Tensor, channels: int) -> Tensor:
-        """Add a residual block of two convolutions; the time embedding is added between them."""
         net = self.net
         y = net.silu(net.group_norm(x, name="norm1"), name="silu1")
         y = net.convolution(y, channels, 3, padding=1, name="conv1")

@@ -64,7 +64,6 @@ def _stem(net: Layers, x: Tensor, width: int) -> Tensor:
 
 
 def _bottleneck(net: Layers, x: Tensor, width: int, stride: int, dilation: int, name: str) -> Tensor:
-    """Add a bottleneck: 1 x 1, 3 x 3 and 1 x 1 convolutions, and a 1 x 1 shortcut if the shape changes."""
     with net.block(name):
         y = net.convolution(x, width, 1, bias=False, name="conv1")
         y = net.relu(net.batch_norm(y, name="bn1"), name="relu1")

@@ -78,7 +78,6 @@ def _bias(net: Layers, sequence: int, heads: int, causal: bool) -> Tensor:
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: int, bias: Tensor | None) -> Tensor:
-    """Add attention of the normalized x to `other`, or to itself, with a residual connection."""
     with net.scope(name):
         normal = net.rms_norm(x)
         width = x.shape[-1]

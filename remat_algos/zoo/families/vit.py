@@ -64,7 +64,6 @@ def vit(
 
 
 def _layer(net: Layers, x: Tensor, heads: int, fused: bool, dropout_layers: bool) -> Tensor:
-    """Add a Transformer block: attention, then two linear layers; both follow a norm and have a residual connection."""
     width = x.shape[-1]
     with net.scope("self_attention"):
         packed = net.linear(net.layer_norm(x, name="ln"), 3 * width, name="in_proj")
