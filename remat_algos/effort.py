@@ -6,6 +6,7 @@ also have time limits. Seconds in the comments were measured on one x86-64 core.
 
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from remat_algos.errors import ArgumentError
 
@@ -87,58 +88,24 @@ class Effort:
         return TABLE[name]
 
 
+# One row per limit: its values at the efforts fast, default and best.
+_LIMITS: dict[str, tuple[Any, Any, Any]] = {
+    "search_work": (6_000_000, 90_000_000, 150_000_000),
+    "search_work_when_large": (6, 4, 7),
+    "search_work_of_node": (50_000, 250_000, 1_000_000),
+    "copies_work": (20_000_000, 350_000_000, 1_000_000_000),
+    "first_searches": (8, 8, 24),
+    "lowest_work": (2, 1, 1),
+    "frontier_work": (3, 2.5, 2.5),
+    "live_sets": (1_250_000, 2_000_000, 4_000_000),
+    "solver_price": (0.1, UNLIMITED, UNLIMITED),
+    "moments": (0, 1, 3),
+    "last_moments": (0, 3, 3),
+    "moment_nodes": (0, 3_000, UNLIMITED),
+    "moment_seconds": (0.0, 5.0, 6.0),
+    "gap": (0.1, NEAR, NEAR),
+    "search_share": (1.0, 1.0, 0.6),
+}
 TABLE = MappingProxyType(
-    {
-        FAST: Effort(
-            search_work=6_000_000,
-            search_work_when_large=6,
-            search_work_of_node=50_000,
-            copies_work=20_000_000,
-            first_searches=8,
-            lowest_work=2,
-            frontier_work=3,
-            live_sets=1_250_000,
-            solver_price=0.1,
-            moments=0,
-            last_moments=0,
-            moment_nodes=0,
-            moment_seconds=0.0,
-            gap=0.1,
-            search_share=1.0,
-        ),
-        DEFAULT: Effort(
-            search_work=90_000_000,
-            search_work_when_large=4,
-            search_work_of_node=250_000,
-            copies_work=350_000_000,
-            first_searches=8,
-            lowest_work=1,
-            frontier_work=2.5,
-            live_sets=2_000_000,
-            solver_price=UNLIMITED,
-            moments=1,
-            last_moments=3,
-            moment_nodes=3_000,
-            moment_seconds=5.0,
-            gap=NEAR,
-            search_share=1.0,
-        ),
-        BEST: Effort(
-            search_work=150_000_000,
-            search_work_when_large=7,
-            search_work_of_node=1_000_000,
-            copies_work=1_000_000_000,
-            first_searches=24,
-            lowest_work=1,
-            frontier_work=2.5,
-            live_sets=4_000_000,
-            solver_price=UNLIMITED,
-            moments=3,
-            last_moments=3,
-            moment_nodes=UNLIMITED,
-            moment_seconds=6.0,
-            gap=NEAR,
-            search_share=0.6,
-        ),
-    }
+    {name: Effort(**{limit: row[level] for limit, row in _LIMITS.items()}) for level, name in enumerate(EFFORTS)}
 )
