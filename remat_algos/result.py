@@ -21,7 +21,6 @@ from remat_algos.wording import folded, labelled, printable, tabulated
 NOTHING = ("", "0")
 
 UNIT = "graph.labels.compute_unit graph.labels.compute_scale"
-"""Entries of every result whose costs are in the unit of a graph."""
 
 
 def entries(subject: object, names: str) -> dict[str, Any]:

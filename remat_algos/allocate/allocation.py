@@ -16,7 +16,6 @@ from remat_algos.kernels.offsets import first_clash
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
 NO_LIMIT = 2**63 - 1
-"""Stands for no limit: a number of bytes or steps that is never reached."""
 
 
 def whole_numbers(array: ArrayLike, what: str, count: int | None = None, *, sizes: bool = False) -> Int64:

@@ -71,7 +71,6 @@ HELPS = {
     "verify": "simulate a plan, check its figures and prove its bound again; exit code 1 if a check fails",
     "width": "compute lower and upper bounds on the treewidth of a graph, and write a tree decomposition",
 }
-"""Summaries of the commands for `remat --help`."""
 
 
 class _Operand(str):

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from remat_algos.result import Result
 
 TEXT = "-"
-"""File name for a picture or decomposition on standard output."""
 # Widths are in columns.
 LABEL_WIDTH = 13
 SPINNER = 3

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 PEAK = "peak"
 TIMELINE = "timeline"
-"""Name of the picture that shows copies over time."""
 OF_SEARCH = ("solver", "solvers", "effort", "gap", "seed", "allocator", "alignment")
-"""Options passed to searches unchanged."""
 OF_SOLVING = ("budget", "overhead", "device", "link", "host", "link_share", "solver", "options", "time_limit")
 INPUTS = ("order", "plan", "compare", "start", "mirror", "buffers", "in_place_table", "jobs")
 """Options that name files to read, in addition to the graph."""

@@ -257,7 +257,6 @@ def get_device(name_or_path: str | os.PathLike[str]) -> Device:
 
 
 AnyLink = Link | Device | str | os.PathLike[str] | Mapping[str, Any]
-"""Every form of a link that `get_link` accepts."""
 
 
 def get_link(link: AnyLink, host: int | str | None = None, share: float | str | None = None) -> Link:

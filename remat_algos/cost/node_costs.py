@@ -12,11 +12,7 @@ from remat_algos.ir.arrays import Float64, Int64, frozen
 from remat_algos.ir.kinds import operation_kind
 
 COSTS = ("flops", "paper", "unit", "roofline", "occupancy", "measured")
-"""Methods of computing costs."""
-
 DEFAULT_DEVICE = "A100 80GB"
-"""The default device for roofline costs."""
-
 TIMED = ("roofline", "occupancy", "measured")  # methods that need a device
 
 
@@ -104,13 +100,8 @@ Cost = str | Callable[[int, int], float]
 """A method of computing operator costs: "roofline", "occupancy", "flops", or a function from (FLOPs, bytes) to ns."""
 
 OPERATOR_COSTS = ("roofline", "occupancy", "flops")
-"""Named methods for operators."""
-
 DEVICE_COSTS = ("roofline", "occupancy")
-"""Methods whose costs are times on a device."""
-
 AnyDevice = Device | str | os.PathLike[str]
-"""A device, its name in the table, or the path of its file."""
 
 
 def operator_costs(

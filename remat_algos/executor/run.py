@@ -341,7 +341,6 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
 
 
 Runnable = Plan | Simulation | Mapping[str, Any] | str | os.PathLike[str] | Order
-"""A plan, its record or its file; or a schedule, its node ids or names, or its simulation."""
 
 
 @checked_arguments

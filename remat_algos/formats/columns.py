@@ -14,7 +14,6 @@ SIZES = frozenset(("memory", "memory_bytes", "workspace", "grad_memory", "grad_w
 COSTS = frozenset(("compute", "grad_compute"))
 
 SIZE_UNITS = {"b": "", "byte": "", "bytes": ""} | {f"{x}{i}b": f"{x}{i}b" for x in "kmgtpe" for i in ("", "i")}
-"""Units of sizes in lower case, mapped to units that `parse_bytes` reads."""
 _WORK_UNITS = {
     f"{prefix.lower()}{word}": f"{prefix}{unit}"
     for prefix in ("", *"kMGTPE")

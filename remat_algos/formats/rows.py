@@ -274,8 +274,6 @@ def _true(table: ColumnTable, column: str) -> list[bool]:
 
 MARK_WORDS = ("", "keep", "recompute")
 POWERS = [10**k for k in range(1, MAX_PLACES + 1)]
-"""`compute_scale` of costs with 1, 2, ... decimals."""
-
 Record = dict[str, Any]
 """key: column; value: text or number, "" if empty"""
 

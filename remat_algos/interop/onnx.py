@@ -30,8 +30,6 @@ VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
-"""Operators that draw random numbers, besides Dropout in training."""
-
 SHAPE_ONLY = frozenset(("Shape", "Size"))
 """Operators that read the shape of a tensor but none of its elements."""
 

@@ -5,8 +5,6 @@ from math import prod
 from typing import Any
 
 Shape = tuple[int, ...] | None
-"""Shape of a tensor, or None for an omitted optional tensor."""
-
 Shapes = Sequence[Shape]
 Formula = Callable[[Shapes, Shapes, Mapping[str, Any]], int]
 MICROSOFT = "com.microsoft."
@@ -172,4 +170,3 @@ FORMULAS: Mapping[str, Formula] = {
         for op in ops
     },
 }
-"""FLOP formula of each operator; operators without a formula count as 0 FLOPs."""

@@ -21,7 +21,6 @@ FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
     "max": max,
     "min": min,
 }
-"""Functions that length expressions of JAX may call."""
 
 
 def checked_dims(dims: Mapping[str, Any] | None) -> dict[str, int]:

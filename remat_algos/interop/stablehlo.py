@@ -37,8 +37,6 @@ VIEWS = frozenset(("reshape", "optimization_barrier"))
 """Operations whose results are their operands, possibly in another shape."""
 
 PRODUCTS = frozenset(("dot_general", "convolution"))
-"""Operations whose FLOPs are counted."""
-
 EFFECTS = frozenset(("rng", "infeed", "outfeed", "send", "recv"))
 """Operations that have an effect. Neither these nor calls that are marked with a side effect are recomputed."""
 

@@ -13,8 +13,6 @@ FIRST, EITHER = (0,), (0, 1)
 """Indices of the inputs that an operation may overwrite: the first, or either of the first two."""
 
 OTHER = "other"
-"""The default layer type."""
-
 SAVED = {"inputs", "output"}
 
 

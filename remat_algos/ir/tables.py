@@ -425,7 +425,6 @@ OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_
 """Arrays with one entry per node that may accompany edges between names, in addition to `AMOUNTS`."""
 
 NAMED_AMOUNTS = AMOUNTS.keys() | OF_NAMED.keys()
-"""Arrays whose entries may be given by name."""
 
 # Mappings that must have an entry for every node.
 COMPLETE = ("memory", "compute")

@@ -531,7 +531,6 @@ CELLS: Mapping[str, Callable[[Plan], str]] = {
     "extra runs": lambda plan: str(plan.simulation.extra_runs),
     "time (s)": lambda plan: f"{plan.seconds:.2f}",
 }
-"""For each column of a table, the function that returns the cell of a plan."""
 
 
 def cells(plan: Plan, columns: Iterable[str]) -> tuple[str, ...]:

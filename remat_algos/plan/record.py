@@ -160,7 +160,6 @@ SHOWN = (
 )
 """Entries by which plans are compared; those about copies exist only with a link."""
 POINT = ("peak_memory", "compute", "overhead", *COPIES, "bound", "bound_source", "bound_proven", "gap")
-"""Entries of a plan on a frontier."""
 RESERVED = ("allocator", *POOL_KEYS.values(), *ARENA_KEYS.values(), "fragmentation")
 """Entries of a plan whose budget limits the reserved bytes of an allocator."""
 BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # entries that prove bounds

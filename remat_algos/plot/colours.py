@@ -53,8 +53,6 @@ NODES = {
 """Kinds of nodes; some apply only with a schedule, some only without one."""
 
 TYPES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, VERMILION)
-"""Colours of layer types; the largest type gets the first colour."""
-
 STRUCTURES = (
     Style("feature maps", PALE, "█"),
     Style("other values", PALE, "▓", hatch=".."),
@@ -63,8 +61,6 @@ STRUCTURES = (
     Style("workspace", WHITE, "·", hatch="////"),
     Style("inputs", YELLOW, "-", hatch="\\\\\\\\"),
 )
-"""Data structures (what bytes are used for), from the bottom of a stack to its top."""
-
 LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
 """Colours of separator levels; all deeper levels share the last colour."""
 

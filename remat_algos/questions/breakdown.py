@@ -25,8 +25,6 @@ from remat_algos.wording import format_bytes
 
 BY = ("layer", "operation")
 OPTIMIZER = "optimizer"
-"""The type of nodes that update parameters."""
-
 STRUCTURES = ("feature maps", "other values", "gradients", "weights", "workspace", "inputs")
 """Names of the data structures.
 

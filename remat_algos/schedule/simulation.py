@@ -40,9 +40,7 @@ class Lifetimes:
 
 
 ROLES = ("kept", "recomputed", "gradients", "workspace")
-"""Roles of live bytes during a step."""
 LOADED = "loaded"
-"""Role of values copied back from the host, in schedules with loads."""
 
 
 class Step(NamedTuple):

@@ -67,7 +67,6 @@ def live_set(simulation: Simulation, step: int) -> list[LiveValue]:
 
 
 COLUMNS = ("step", "action", "name", "live", "bytes", "peak")
-"""Columns of a step table."""
 
 
 class StepRow(NamedTuple):

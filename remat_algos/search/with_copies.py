@@ -29,7 +29,6 @@ from remat_algos.search.request import STOPPED, Request
 from remat_algos.search.without_copies import without_copies
 
 COPIES = "copies"
-"""The `method` of plans that copy values to the host and back."""
 
 
 @interrupted_as(STOPPED)

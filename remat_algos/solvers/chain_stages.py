@@ -25,7 +25,6 @@ read, directly before these run. BACKWARD runs the backward nodes of the stage.
 NO_CHAIN = "the forward part is not a chain: it cannot be cut in two places where one value passes; use another solver"
 
 Operations = Iterable[tuple[int, int]]
-"""Pairs (operation, stage), in the order of execution."""
 
 
 def chain_of_stages(graph: ComputationGraph) -> str | None:

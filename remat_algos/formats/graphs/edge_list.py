@@ -171,4 +171,3 @@ def in_order(names: Iterable[str]) -> Sequence[str]:
 GRAPH_FORMAT = GraphFormat(
     "edge list", _parse, _dump, (".txt", ".edges"), sniff=lambda content, ending: False, edges_only=True
 )
-"""The fallback for text that no other format recognizes."""

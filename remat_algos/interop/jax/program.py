@@ -24,11 +24,7 @@ INLINED = (
     primitives.custom_vjp_call_p,
     primitives.remat_p,
 )
-"""Calls that are inlined: their equations become nodes."""
-
 PRODUCTS = (primitives.dot_general_p, primitives.conv_general_dilated_p)
-"""Operations whose FLOPs are counted."""
-
 LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p)
 """Loops and branches; each is one node with the cost and the intermediate values of its bodies."""
 

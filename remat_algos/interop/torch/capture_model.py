@@ -195,7 +195,6 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
 
 
 ONCE = "once"
-"""Key in `meta` of a node that must not be recomputed."""
 
 
 def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:

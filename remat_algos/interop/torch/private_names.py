@@ -100,8 +100,6 @@ _ATTENTION = flex_attention, flex_attention_backward
 
 COMPILE_MORE = "raise torch._dynamo.config.recompile_limit"
 ONE_GRAPH_OF_DDP = "torch._dynamo.config.optimize_ddp = False makes one graph of them"
-"""Settings of PyTorch that messages recommend."""
-
 RECOMPUTE, REGION = "recompute", "ac_graph_id"
 """Keys in `meta`: whether `torch.utils.checkpoint` recomputes a node, and the checkpoint regions around it."""
 

@@ -22,7 +22,6 @@ TORCHTITAN = "torchtitan"
 NOTES = {
     TORCHTITAN: ("peak and overhead are for its compiled trainer, which recomputes only values that gradients need",)
 }
-"""Notes printed below the setting of a runtime."""
 MODULES = {"layernorm": "norm", "mlp": "mlp|ffn|feed_forward", "moe": "moe|experts"}
 """Values of Megatron's `--recompute-modules`, each with a regular expression for the names of its modules."""
 

@@ -33,7 +33,6 @@ aten = torch.ops.aten
 Saved = tuple[tuple[str, int], ...]
 """Operators whose outputs stay saved: pairs (overload, number of earlier calls of the overload in the block)."""
 KEEP_ALL = None
-"""Value that is used instead of `Saved` for a block without recomputation."""
 
 
 @cache
@@ -329,7 +328,6 @@ def run_block(forward: Callable[..., Any], treatment: Checkpoint, *args: Any, **
 
 
 _TENSOR = object()
-"""Placeholder for a tensor in the arguments of a block."""
 
 
 def _in_tuples(function: Callable[[Any], Any], argument: Any) -> Any:

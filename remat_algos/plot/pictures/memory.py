@@ -289,7 +289,6 @@ WORK = (
     Style("stored", SKY, "▚"),
     Style("loaded", PLUM, "▞", hatch="\\\\\\\\"),
 )
-"""Styles of the work of engines: three kinds of compute, copies to the host, copies from the host."""
 
 # Characters for a column, by the share of it that is filled.
 SHARES = " ▁▂▃▄▅▆▇█"
