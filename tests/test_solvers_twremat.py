@@ -66,7 +66,7 @@ def trees(draw, part):
 def middle(graph):
     """All of a graph, and the middle bags of a good path of it."""
     part = Part(graph, simplified=False)
-    path = PathDecomposition.of(part.undirected, greedy_layout(part.undirected, starts=2))
+    path = PathDecomposition.of(part.undirected, greedy_layout(part.undirected))
     return part, path, SeparatorTree.middle(path, graph.n_nodes)
 
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from remat_algos.kernels.decomposition import balanced_bag
 
 from remat_algos.errors import GraphError
 from remat_algos.structure.decompositions import PathDecomposition, TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph, elimination_of
-from remat_algos.structure.separators import SeparatorTree, balanced_separator
+from remat_algos.structure.separators import SeparatorTree
 from tests.raising import refused
 from tests.strategies import MORE
 
@@ -176,8 +177,7 @@ def test_there_may_be_no_bag():
     assert (nothing.n_bags, nothing.width, nothing.reduce().n_bags, nothing.edges().shape) == (0, -1, 0, (0, 2))
     assert SeparatorTree.balanced(nothing, 0).depth == 0
     assert SeparatorTree.balanced(nothing, 2).owner.tolist() == [-1, -1]
-    with pytest.raises(GraphError, match="has no bag"):
-        balanced_separator(nothing)
+    assert balanced_bag(nothing.parent) == -1
 
 
 # ---------------------------------------------------------------- Lemma 1
@@ -282,7 +282,7 @@ def test_a_balanced_separator_is_the_first_that_halves(drawn):
     found = decomposition(*drawn)
     edges, bags = found.edges().tolist(), set(range(found.n_bags))
     halves = [i for i in bags if all(2 * len(piece) <= len(bags) for piece in pieces(bags, i, edges))]
-    assert balanced_separator(found) == min(halves)
+    assert balanced_bag(found.parent) == min(halves)
 
 
 def test_a_star_falls_apart_at_its_middle():

@@ -64,11 +64,7 @@ class Memory(Protocol):
 
 
 class TrackingMemory(Memory):
-    """NumPy arrays, counted as a GPU allocator counts them: each request is rounded up to 512 bytes.
-
-    An array counts in `used` until it is garbage-collected, which detects operators that keep references to freed
-    arrays. With `pattern`, allocated arrays are filled with varying bytes, and freed arrays are overwritten.
-    """
+    """NumPy arrays, counted in chunks until garbage collection, which detects operators that keep references."""
 
     used = used_raw = total = 0
 

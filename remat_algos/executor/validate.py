@@ -383,11 +383,7 @@ def validate(
 
 
 class MonitoredOperators:
-    """Operators that count the runs of each node and, on a GPU, record addresses and free memory.
-
-    `start` contains copies of the residents from before the first run, because runs may change them. It is None if the
-    operators reset them.
-    """
+    """Operators that count runs and record GPU memory; `start` copies residents that they do not reset."""
 
     def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None = None) -> None:
         self.operators, self._start = operators, start

@@ -148,10 +148,7 @@ ANY_GOAL = 2**62  # any schedule within the limit
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annealed:
-    """A simulated schedule at which a search starts or ends; `start` names its origin, `moves` counts the search moves.
-
-    If values may be copied, schedules are compared by `time`, the end of the last run or copy; otherwise by compute.
-    """
+    """A schedule at which a search starts or ends, compared by `time` if values may be copied, else by compute."""
 
     simulation: Simulation
     start: str

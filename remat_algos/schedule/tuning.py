@@ -4,10 +4,7 @@ from typing import NamedTuple
 
 
 class Round(NamedTuple):
-    """A round of searches that start at the best schedules of the previous round; `share` is their share of all work.
-
-    The temperature of each search falls from `hot` to `cold`, in multiples of the mean cost of a node.
-    """
+    """A round of searches that cool from `hot` to `cold`, in mean costs of a node, with `share` of all work."""
 
     share: float
     hot: float

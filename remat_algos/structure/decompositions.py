@@ -229,20 +229,8 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
 def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, PathDecomposition]:
     """Return a topological order u_1 .. u_n, and a path decomposition of the graph plus the edges (u_i, u_(i+1)).
 
-    Bags that are subsets of a neighbour are removed first. A node is ready if all of its predecessors have run. The
-    next node is always the ready node whose first bag is leftmost. Let w be the width, X a bag, and Y the bag directly
-    left of X. Consider consecutive nodes u, v of the order.
-
-    - Let the first bag of u be X or further right, and the first bag of v be Y or further left. Then v was not ready
-      before u ran, since it would have been chosen instead of u. So v reads u and shares a bag with u. Hence v is in
-      both X and Y. These bags share at most w vertices, so there are at most w such pairs.
-    - Pairs that cross in the other direction, from Y to X, alternate with these, so there are at most w + 1. In each
-      such pair, u is added to all bags up to the first bag of v. So X grows by at most w + 1 vertices, and the new
-      width is at most 2 w + 1.
-
-    Consecutive nodes of the order share a bag. Let last(X) be the position in the order of the last node in X. From
-    either end of the path to a bag that contains u_n, last(X) never decreases. The idea is from kumar2019, section 5;
-    the construction and the bound are original.
+    The next node is always the ready node whose first bag is leftmost. The new width is at most 2 w + 1. The idea is
+    from kumar2019, section 5; the construction and the bound are original (docs/theory/path_decompositions.md).
     """
     path.verify(UndirectedGraph.of(graph))
     first, last = condensed(*path.spans(graph.n_nodes))
@@ -356,30 +344,16 @@ class PathDecomposition(Bags):
 
 
 def greedy_layout(
-    graph: UndirectedGraph,
-    random: np.random.Generator | None = None,
-    *,
-    starts: int = 16,
-    look: Callable[[], None] | None = None,
+    graph: UndirectedGraph, random: np.random.Generator | None = None, *, look: Callable[[], None] | None = None
 ) -> Int32:
     """Find an order of the vertices, int32[n], with small boundaries.
 
-    The result is the best of several orders, each improved alternately from both ends until nothing changes. There are
-    three kinds of initial orders:
-
-    - the ids, ascending and descending;
-    - `starts` breadth-first orders: from a vertex of minimum degree, from the vertex farthest from it, from the first
-      and the last vertex, and from random vertices;
-    - elimination orders by minimum degree and minimum fill-in, and orders that list the branches of their elimination
-      trees one after another. For an elimination order of width w, the largest boundary of the latter is at most
-      (w + 1)(1 + log2 n).
-
-    The third kind is skipped on a large graph if every order of the first two kinds has more than a sixteenth of the
-    vertices on a boundary, since the width is then unlikely to be small. `look` is called between portions of the work,
-    and may raise.
+    Several orders are improved: ids, breadth-first orders and elimination orders. For an elimination order of width w,
+    the largest boundary, branch by branch, is at most (w + 1)(1 + log2 n). These are skipped on a large graph if every
+    other order has more than a sixteenth of the vertices on a boundary. `look` may raise between portions of the work.
     """
     n = graph.n_vertices
-    best = _best(graph, _sweeps(graph, _start_vertices(graph, starts, random)), (np.arange(n, dtype=np.int32), n), look)
+    best = _best(graph, _sweeps(graph, _start_vertices(graph, random)), (np.arange(n, dtype=np.int32), n), look)
     if n <= tuning.SMALL_GRAPH or best[1] * tuning.NARROW <= n:
         best = _best(graph, _tree_orders(graph, look), best, look)
     return best[0]
@@ -406,24 +380,18 @@ def _tree_orders(graph: UndirectedGraph, look: Callable[[], None] | None) -> Ite
         yield kernel.branch_layout(elimination.order, elimination.bag_indptr, elimination.bag_indices)
 
 
-def _start_vertices(graph: UndirectedGraph, starts: int, random: np.random.Generator | None) -> list[int]:
+def _start_vertices(graph: UndirectedGraph, random: np.random.Generator | None) -> list[int]:
     n = graph.n_vertices
     if not n:
         return []
     least = int(np.argmin(graph.degree))
     furthest = int(kernel.breadth_first_layout(graph.indptr, graph.indices, least)[-1])
-    others = (random or np.random.default_rng(0)).permutation(n)[:starts].tolist()
-    return list(dict.fromkeys([least, furthest, 0, n - 1, *others]))[:starts]
+    others = (random or np.random.default_rng(0)).permutation(n)[: tuning.STARTS].tolist()
+    return list(dict.fromkeys([least, furthest, 0, n - 1, *others]))[: tuning.STARTS]
 
 
 def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | None) -> tuple[Int32, int]:
-    """Return a layout that is at least as good as `order`, and its largest boundary.
-
-    A vertex v may be placed next if that does not enlarge the boundary of the placed set P. The reason is that the
-    boundary size b is submodular: b(S | T) + b(S & T) <= b(S) + b(T). So if b(P + v) <= b(P), adding v to all later
-    sets of the order does not enlarge their boundaries. The same holds from the other end, since the reversed order has
-    the same bags.
-    """
+    """Improve `order` from both ends; return it and its largest boundary (docs/theory/path_decompositions.md)."""
     best, least, idle = order, graph.n_vertices, 0
     while idle < tuning.IDLE_ROUNDS:
         if look is not None:
@@ -435,19 +403,6 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
         first, last = kernel.layout_spans(graph.indptr, graph.indices, order)
         order = np.lexsort((-first, -last)).astype(np.int32)
     return best, least
-
-
-def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
-    """Find an order of at most 16 vertices, int32[n], whose largest boundary is minimal. Its size is the pathwidth."""
-    if graph.n_vertices > tuning.MAX_EXACT:
-        raise GraphError(
-            "{n_vertices} vertices are too many for the minimum layout, which handles at most {max_exact}; "
-            "use greedy_layout",
-            n_vertices=graph.n_vertices,
-            max_exact=tuning.MAX_EXACT,
-        )
-    layout: Int32 = kernel.minimum_layout(graph.indptr, graph.indices)
-    return layout
 
 
 def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, check_sizes, frozen, group_rows, row_of
-from remat_algos.kernels.decomposition import balanced_bag, separators
+from remat_algos.kernels.decomposition import separators
 from remat_algos.structure.decompositions import PathDecomposition, TreeDecomposition
 
 
@@ -166,11 +166,3 @@ class SeparatorTree:
         """Number of levels of separators."""
         ended = np.cumsum(np.bincount(self.end, minlength=self.end.shape[0]))[: self.end.shape[0]]
         return int((np.arange(1, ended.shape[0] + 1) - ended).max(initial=0))
-
-
-def balanced_separator(decomposition: TreeDecomposition) -> int:
-    """Find the first bag whose removal leaves pieces of at most half of the bags (kumar2019, lemma 3)."""
-    bag = int(balanced_bag(decomposition.parent))
-    if bag < 0:
-        raise GraphError("the decomposition has no bags, since the graph has no vertices")
-    return bag

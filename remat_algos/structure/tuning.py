@@ -1,12 +1,14 @@
 """Tuning constants of decompositions and lower-set families. The comment at each one describes its trade-off."""
 
-# Maximum number of vertices for which treewidth and pathwidth are computed exactly, in O(2^n) time. Higher: more
+# Maximum number of vertices for which the treewidth is computed exactly, in O(2^n) time. Higher: more
 # optima; each vertex doubles time and memory.
 MAX_EXACT = 16
 # Path decompositions of graphs with at most SMALL_GRAPH vertices also try elimination orders. Larger graphs try them
 # only if some order has a boundary of at most 1 / NARROW of the vertices. Higher SMALL_GRAPH: narrower decompositions,
 # more time.
 SMALL_GRAPH, NARROW = 1_000, 16
+# Number of breadth-first orders that a path decomposition tries. Higher: narrower decompositions, more time.
+STARTS = 16
 # Number of rounds without improvement after which a layout is final. Higher: narrower decompositions, more time.
 IDLE_ROUNDS = 2
 # Number of bag entries that an elimination computes between two checks of the deadline, in a few hundredths of a

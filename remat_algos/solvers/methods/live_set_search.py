@@ -256,23 +256,8 @@ def moment_potentials(
 ) -> list[MomentPotential]:
     """Return at most `count` potentials, chosen so that their bounds are high for many nodes.
 
-    The potential of a node v comes from the dual of the linear program of the closure bound. The dual variables
-    (prices) are rounded to whole numbers, and the potential is computed from the rounded prices. So its validity does
-    not depend on the precision of the solver.
-
-    Let k(x) = 1 if value x is live at the first run of v, and r(u) = 1 if node u runs later. The constraints, with
-    their prices y, z and p, are
-
-        k(x) + r(u) >= 1          y(x)       for each value x of node u that is read later
-        k(x) + r(u) >= r(w)       z(x, w)    for each node w that reads x
-        sum of memory(x) k(x) <= room   p    where room is the limit minus the bytes that must be live.
-
-    If y(x) plus the sum of z(x, w) over w is at most p memory(x) for each x, then all such k and r satisfy
-
-        sum of f(u) r(u) >= sum of y(x) - p room.
-
-    The share f(u) is the sum of y and z over the values of u, minus the sum of z over the values that u reads. It must
-    be at most the compute of u.
+    The potential of a node comes from the dual of the linear program of the closure bound (docs/theory/live_sets.md).
+    The prices are rounded first, so its validity does not depend on the precision of the solver.
     """
     potentials = list[MomentPotential]()
     if int(graph.compute.sum()) > MAX_COMPUTE:

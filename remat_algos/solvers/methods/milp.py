@@ -173,22 +173,12 @@ class _Programs:
 
 
 class _StageProgram:
-    """The variables and rows of the integer program.
+    """The variables R, S, L and rows of the integer program (docs/theory/fixed_order.md), by positions in the order.
 
-    Nodes are numbered by their positions in the order. The variables are
-
-        R[t, k]       stage t recomputes node k,
-        S[t, x]       value x is live at the start of stage t,
-        L[t, x, k]    in stage t, x is live from its previous reader, or from its own run, until node k reads it.
-
-    With them, one row expresses the bytes of each step. The paper also needs variables for frees and for running sums
-    of bytes. All bytes are divided by `top`, the peak of one pass. Outputs, and values that no node reads, have no
-    variables.
-
+    All bytes are divided by `top`, the peak of one pass. Outputs, and values that no node reads, have no variables.
     `pinned` and `pinned_in` are the bytes of the outputs of the nodes before each position, in total and in each
-    region. `own` is the number of bytes that a run allocates: all values of the node, even outputs and unread ones, and
-    its workspace. `last_stage` is the last stage that may recompute each node. `run_limits` is 0 for nodes without a
-    limit; `region` is -1 for nodes outside all regions.
+    region. `own` is the number of bytes that a run allocates. `last_stage` is the last stage that may recompute each
+    node. `run_limits` is 0 for nodes without a limit; `region` is -1 for nodes outside all regions.
     """
 
     def __init__(self, graph: ComputationGraph, order: Int32, constraints: Constraints | None, top: int) -> None:
