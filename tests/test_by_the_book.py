@@ -1,12 +1,9 @@
 """The papers' algorithms in examples/by_the_book against the package's solvers, on 300 random graphs each."""
 
 import ast
-import importlib.util
 import os
 import subprocess
 import sys
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,28 +13,20 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward
 from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.chain_stages import BACKWARD, LEAF, SWEEP, stages_of
 from remat_algos.solvers.methods.chen_greedy import Walk, paper_grid
+from remat_algos.solvers.methods.revolve import forward_runs
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.structure.cuts import ForwardPart, segment_counts
+from tests.books import FOLDER, book
+from tests.small_graphs import training_chain
 from tests.strategies import rows
 
-pytest.importorskip("numba", reason="numba is not installed")
-
-FOLDER = Path(__file__).resolve().parents[1] / "examples" / "by_the_book"
 FILES = sorted(FOLDER.glob("*.py"))
 COUNT = 300
 
 
 # ---------------------------------------------------------------- every file
-
-
-@cache
-def book(name):
-    """The module of one file, loaded from its path."""
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_page_of_the_examples_lists_every_file():
@@ -214,3 +203,54 @@ def test_chen_algorithm_3_plans_a_chain_as_chen_greedy():
         assert {tuple(each.schedule.order.tolist()) for each in candidates} == orders
         _, peak = book("chen_algorithm_3").search_over_budget(memory, candidate, 6)
         assert peak == min(each.simulation.peak_memory for each in candidates)
+
+
+# ---------------------------------------------------------------- griewank2000
+
+
+def chain_operations(actions):
+    """Operations on the stages of a chain: steps that only advance, and steps that are run and reversed."""
+    revolve, state = book("revolve"), 0
+    for action, place in actions:
+        if action == revolve.ADVANCE:
+            yield from ((SWEEP, stage) for stage in range(state, place))
+        elif action in (revolve.FIRSTURN, revolve.YOUTURN):
+            yield from ((LEAF, place), (BACKWARD, place))
+        state = place
+
+
+def stored_states(actions):
+    """Maximum number of stored states, which an action never overwrites; restored states are stored."""
+    revolve, stored, most = book("revolve"), [], 0
+    for action, place in actions:
+        if action == revolve.TAKESHOT:
+            stored.append(place)
+        elif action == revolve.RESTORE:
+            assert place == stored[-1]
+        elif action in (revolve.FIRSTURN, revolve.YOUTURN) and stored[-1] == place:
+            stored.pop()
+        most = max(most, len(stored))
+    return most
+
+
+def test_revolve_costs_what_our_revolve_costs():
+    """The schedules may differ: where several cuts are optimal, ours takes the one nearest to the beginning."""
+    graphs = [None, None, None, *map(training_chain, range(3, 31))]
+    for rng in generators(5):
+        n, snaps = int(rng.integers(3, 31)), int(rng.integers(1, 9))
+        actions = [*zip(*(row.tolist() for row in book("revolve").revolve(n, snaps)), strict=True)]
+        operations = list(chain_operations(actions))
+        assert stored_states(actions) <= snaps
+        assert [stage for operation, stage in operations if operation == BACKWARD] == [*reversed(range(n))]
+        steps = sum(operation == SWEEP for operation, _ in operations)
+        assert steps == book("revolve").forward_steps(n, snaps) == forward_runs(n, snaps)
+        schedule = stages_of(graphs[n]).schedule(operations)
+        [*_, candidate] = list_candidates(graphs[n], "revolve", checkpoints=snaps)
+        simulation = simulate(graphs[n], schedule)
+        assert (simulation.peak_memory, simulation.compute) == candidate.figures
+
+
+def test_the_closed_form_of_revolve_is_its_recurrence():
+    for n in (1, 2, 3, 7, 20, 45):
+        for s in range(1, 12):
+            assert book("revolve").forward_steps(n, s) == book("revolve").recurrence(n, s)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.ir.parts import Backward, Labels, Resident
+from tests.books import book
 from tests.oracles.emitter import canonical, checkpoint, mirror
 from tests.oracles.gradients import derive, forward_outputs
 from tests.oracles.plain import plain
@@ -283,22 +284,13 @@ def test_the_figure_of_kumar_2019_is_optimal():
     assert least_compute(graph, 2) is None
 
 
-def revolve(n, checkpoints):
-    """Extra forward steps of a chain of n steps."""
-    if n == 1:
-        return 0
-    if checkpoints == 1:
-        return n * (n - 1) // 2
-    return min(m + revolve(n - m, checkpoints - 1) + revolve(m, checkpoints) for m in range(1, n))
-
-
 @pytest.mark.parametrize(("output", "spare"), [(True, 3), (False, 2)])
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_optimum_of_a_unit_chain_is_revolve(n, output, spare):
     graph = chain(n, output=output, compute=[1] * n + [0] + [2] * (n - 1))
     assert least_peak(graph)[0] == spare + 1
     for limit in range(spare + 1, n + 3):
-        assert least_compute(graph, limit)[0] == 3 * n - 2 + revolve(n, limit - spare) - (n - 1)
+        assert least_compute(graph, limit)[0] == 3 * n - 2 + book("revolve").recurrence(n, limit - spare) - (n - 1)
 
 
 def schedules(graph, most):

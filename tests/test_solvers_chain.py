@@ -1,6 +1,5 @@
 """Chains of stages: recognition, memory, the table, and the solvers over them."""
 
-import functools
 import math
 
 import numpy as np
@@ -25,6 +24,7 @@ from remat_algos.solvers.methods.revolve import first_checkpoint, forward_runs, 
 from remat_algos.solvers.registry import Task, get_solver, list_candidates, pareto
 from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph
+from tests.books import book
 from tests.oracles import live_sets
 from tests.oracles.chains import every_figure, every_schedule, is_exact, recurrence
 from tests.raising import raises
@@ -315,20 +315,10 @@ def test_slots_are_rounded_up_or_down():
 # ---------------------------------------------------------------- revolve
 
 
-@functools.cache
-def least_runs(n, s):
-    """The recurrence of griewank2000."""
-    if n == 1:
-        return 0
-    if s == 1:
-        return n * (n - 1) // 2
-    return min(m + least_runs(n - m, s - 1) + least_runs(m, s) for m in range(1, n))
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 20, 45])
 def test_the_closed_form_is_the_recurrence(n):
     for s in range(1, 12):
-        assert forward_runs(n, s) == least_runs(n, s)
+        assert forward_runs(n, s) == book("revolve").recurrence(n, s)
         if n > 1 and s > 1:
             m = first_checkpoint(n, s)
             assert m + forward_runs(n - m, s - 1) + forward_runs(m, s) == forward_runs(n, s)
