@@ -303,7 +303,6 @@ def _check_depth(value: Any) -> None:
 
 
 def _check_texts(value: Any) -> None:
-    """Raise ValueError for a lone surrogate, which cannot be encoded."""
     writer = json.JSONEncoder(ensure_ascii=False, default=str)
     try:
         writer.encode(value).encode()

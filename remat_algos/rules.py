@@ -179,7 +179,6 @@ _KEPT: list[Any] = []
 
 
 def _capsule(function: Any) -> Any:
-    """Return the capsule of a LowLevelCallable, which is a tuple that refuses indexing."""
     return tuple.__getitem__(function, 0)
 
 

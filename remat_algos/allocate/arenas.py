@@ -319,7 +319,6 @@ def _known(capacities: tuple[int, ...]) -> str:
 
 
 def _subset(buffers: Buffers, members: Int64) -> Buffers:
-    """Copy whole in-place chains into new buffers, with their names and without required arenas."""
     place = np.full(len(buffers) + 1, -1)  # last entry for index -1
     place[members] = np.arange(len(members))
     return Buffers(

@@ -159,7 +159,6 @@ def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int]
 
 
 def _places_of(op: str, explicit: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the inputs that an operation may overwrite, from the table if it has an entry, or from the kind."""
     name = _plain(op)
     if name in explicit:
         return explicit[name]

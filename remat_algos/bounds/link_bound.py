@@ -43,12 +43,7 @@ class LinkCuts:
 
     @cached_property
     def begin(self) -> Int64:
-        """int64[n_values]: minimum compute before the store of a value can begin, if the moment follows its run.
-
-        These numbers are the same for all moments, so one node and its prices suffice to verify a bound. On large
-        graphs, the numbers are computed only for nodes that do not depend on the node with the most live bytes in id
-        order.
-        """
+        """int64[n_values]: minimum compute before the store of a value can begin, if the moment follows its run."""
         graph, nodes = self.graph, self.graph.needed
         if nodes.sum() > tuning.MANY_NODES:
             nodes = nodes & ~descendants(graph, int(bytes_in_id_order(graph).argmax()))

@@ -52,12 +52,7 @@ def least_peak_bound(graph: ComputationGraph, *, copies: bool = False) -> tuple[
 
 
 def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
-    """Return a lower bound on the bytes live at the first run of the node that computes the last output.
-
-    At that step all outputs are live, and so are the workspace of the node and the values that it reads and computes.
-    The last node may be any node with an output, unless its values are read; the bound is the minimum over these nodes.
-    `live`, int64[n], is a lower bound on the bytes live at the first run of each node, if already computed.
-    """
+    """Return a lower bound on the bytes live at the first run of the node that computes the last output."""
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     bytes_of = _own_bytes(graph) + int(graph.memory[graph.output].sum())
     last = np.zeros(graph.n_nodes, bool)

@@ -388,7 +388,6 @@ class _Program:
         return replace(base, amount=needed + lower, stopped=result.status != integer_program.SOLVED)
 
     def _rows(self, unit: float) -> ProgramRows:
-        """Build the rows of the program; the unit of times and waits is `unit`."""
         rows, at, compute, state = ProgramRows(), self.variables, self.graph.compute, self.state
         rows.add(self.clauses, np.array([1.0, 1.0, -1.0]), low=0.0)
         # The values live at each moment fit in the limit.

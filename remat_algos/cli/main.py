@@ -129,7 +129,6 @@ def main(arguments: Sequence[str] | None = None, started: float | None = None) -
 
 
 def _repair_streams() -> None:
-    """Replace closed streams, and escape characters that a terminal cannot print."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

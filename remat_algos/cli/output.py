@@ -140,11 +140,7 @@ def _print(lines: Sequence[str]) -> None:
 def progress_line(
     *, keeps: bool = True, every: float | None = None
 ) -> Iterator[Callable[[int, int, str], None] | None]:
-    """Yield a function that shows progress on a terminal: the share done, the time and the current attempt.
-
-    In a pipe it prints a line every `every` seconds, or nothing by default. `keeps` is true if an interrupt keeps the
-    best result.
-    """
+    """Yield a function that shows progress on a terminal, or a line every `every` seconds in a pipe."""
     import time
 
     begun = time.monotonic()

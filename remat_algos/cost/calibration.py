@@ -211,7 +211,6 @@ def _copies(library: Library, repeats: int) -> tuple[dict[int, Seconds], dict[in
 
 
 def _timed(library: Library, repeats: int, run: Callable[[], object]) -> Seconds:
-    """Return the seconds of each run; a first run, which loads and compiles code, is not timed."""
     run()
     library.finish()
     seconds = []

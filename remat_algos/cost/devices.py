@@ -219,7 +219,6 @@ H200         66.9 66.9 989.4 989.4 1978.9 1978.9  4800 141 132 H200 (data sheet)
 
 
 def _of_row(row: str) -> Device:
-    """Return the device in a row of the table; both float8 types get the same rate."""
     name, *numbers, source = row.split(maxsplit=len(_TYPES) + 4)
     *rates, bandwidth, gib, multiprocessors = numbers
     flops = {dtype: float(rate) * 1e12 for dtype, rate in zip(_TYPES, rates, strict=True) if rate != "-"}

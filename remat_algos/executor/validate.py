@@ -444,7 +444,6 @@ class MonitoredOperators:
 def _checked(
     run: Callable[..., Execution], monitoring: Callable[[], MonitoredOperators], allocation: Allocation | None
 ) -> tuple[MonitoredOperators, Execution, StaleValueError | None]:
-    """Run in checking mode; if a step reads a stale value, start over without checking."""
     monitored = monitoring()
     try:
         return monitored, run(monitored, allocation, checking=True), None

@@ -154,7 +154,6 @@ def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
 
 
 def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:
-    """Split `model.onnx?batch=8&tokens=128` into the path and the lengths of dimensions."""
     name, mark, query = os.fspath(path).partition("?")
     if not mark or os.path.lexists(path) or not os.path.lexists(name):
         return Path(path), {}
@@ -270,7 +269,6 @@ def _ending(file: Path) -> str:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line that is neither empty nor a comment; remove a comment at its end."""
     match = re.search(r"^[^\S\n]*([^\s#][^#\n]*)", csv_tables.without_separator_line(text)[0], re.MULTILINE)
     return match[1].rstrip() if match else ""
 
@@ -292,7 +290,6 @@ def _stem(file: Path) -> tuple[str, str | None]:
 
 
 def _sibling_tables(file: Path) -> dict[str, Path]:
-    """Return {kind: file} of all tables of the graph that a table belongs to; X.csv is a table of nodes."""
     stem, kind = _stem(file)
     # The extension after the kind, such as ".tsv.gz".
     own = file.name[len(stem) + (len(kind) + 1 if kind is not None else 0) :]
@@ -318,7 +315,6 @@ def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
 
 
 def _table(text: str, file: Path) -> Tables:
-    """Read the graph that a table belongs to; a table of edges may be its only table."""
     kind, tables = _stem(file)[1], _sibling_tables(file)
     names_edges = _names_edges(_first_line(text))
     if kind is None and (names_edges or not tables["edges"].exists()):
@@ -498,7 +494,6 @@ def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]
 
 
 def _beyond_edges(graph: ComputationGraph, form: GraphFormat) -> list[str]:
-    """Return the properties of a graph that a format for edges alone loses."""
     default = unread_first_values(graph.value_indptr, graph.read_indices)
     parts = {
         "names": graph.labels.names is not None and form is not edge_list.GRAPH_FORMAT,

@@ -58,8 +58,6 @@ def rows_of(nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None =
 
 
 class _RowReader:
-    """Reader that joins the three tables by node ids."""
-
     def __init__(self, nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None) -> None:
         if not len(nodes):
             raise GraphError("{source!p}: there are no nodes; add one", source=nodes.source)
@@ -162,7 +160,6 @@ class _RowReader:
         ]
 
     def _note_assumed(self, nodes: ColumnTable, values: ColumnTable | None) -> None:
-        """Record the nodes without a cost and the nodes with a value of unknown size; views need neither."""
         listed: set[str] = set()
         unsized: set[str] = set()
         if values is not None:
@@ -252,7 +249,6 @@ class _RowReader:
         table.fail(row, "{dst!r} is a value, but edges must lead to nodes; reverse the edge or remove it", dst=dst)
 
     def _resolve(self) -> None:
-        """Replace the ids in `gradient_of` and `view_of` by names."""
         for node in self.nodes.values():
             node.gradient_of = node.gradient_of and self.called.get(node.gradient_of, node.gradient_of)
             for value in node.values:

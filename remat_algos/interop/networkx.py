@@ -97,8 +97,6 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
 
 
 class _Amounts(NamedTuple):
-    """Sizes or costs of nodes that do not come from the default attribute; `name` is their column in the tables."""
-
     name: str
     entries: Mapping[Any, Any]
 

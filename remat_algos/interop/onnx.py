@@ -167,7 +167,6 @@ def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
 
 
 def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
-    """Return the error for a name that is read before it is written; `graphs` lists the outermost graph first."""
     for graph in graphs:
         writers = {value: k for k, writer in enumerate(graph.node) for value in filter(None, writer.output)}
         reads = {k: [writers[value] for value in _reads(each) if value in writers] for k, each in enumerate(graph.node)}
@@ -294,8 +293,6 @@ def _shape(info: Any) -> tuple[int, ...]:
 
 
 class _Extent(NamedTuple):
-    """Shape and bytes of a tensor; `floating` is true for floating-point elements."""
-
     shape: tuple[int, ...]
     memory: int
     floating: bool

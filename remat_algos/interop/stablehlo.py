@@ -305,7 +305,6 @@ class _HloRows:
         return blocks[0]
 
     def _function(self, function: str, names: dict[Any, str]) -> list[str]:
-        """Add the operations of a function and return the names of its results; `names` contains its arguments."""
         if function in self.calls:
             raise GraphError("the function {function} calls itself; write it as a loop", function=function)
         self.calls.append(function)
@@ -349,7 +348,6 @@ class _HloRows:
         return [row.value_name(place) for place in range(len(sizes))]
 
     def _flops(self, operation: Any) -> int:
-        """Return the FLOPs of an operation, including all runs of its regions and of called functions."""
         blocks = [sum(self._flops(inner.operation) for inner in block.operations) for block in _blocks(operation)]
         if operation.name in CALLEES:
             callee = operation.attributes[CALLEES[operation.name]].value

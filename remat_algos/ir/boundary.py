@@ -103,7 +103,6 @@ def _tangent_readers(graph: ComputationGraph) -> Bool:
 
 
 def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Bool:
-    """Return bool[n]: True for readers; raise GraphError unless all are backward nodes."""
     reads_tangent = np.zeros(graph.n_nodes, bool)
     for reader in as_list(readers, "readers"):
         node = graph.node_id(reader) if isinstance(reader, str) else as_whole(reader)

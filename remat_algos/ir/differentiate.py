@@ -290,7 +290,6 @@ def _check_names(names: GradientNames, reader: Int32) -> None:
 
 
 def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
-    """Return the residents of the new graph; a gradient reads the residents that its forward node reads."""
     if resident is None:
         return None
     indptr, indices = resident.read_indptr, resident.read_indices

@@ -569,7 +569,6 @@ def remembered(kept: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
 
 
 def _scaled(labels: Labels, backward: Backward | None, scale: int) -> tuple[Labels, Backward | None]:
-    """Return labels and gradients whose unit of cost is `scale` times finer."""
     labels = replace(labels, compute_scale=labels.compute_scale * scale)
     if backward is not None:
         costs = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)  # clipped, to avoid overflow

@@ -251,7 +251,6 @@ class _Known(NamedTuple):
     by_any_name: dict[str, OperationKind]
 
     def add(self, kind: OperationKind) -> None:
-        """Add or replace a kind; raise ValueError if another kind has one of its names."""
         names = (kind.name, *kind.aliases)
         for name in names:
             owner = self.by_any_name.get(name, kind)

@@ -278,7 +278,6 @@ def _distinct_by_rule(labels: Labels, residents: Sequence[str]) -> bool:
 
 
 def _check_views(labels: Labels, value_indptr: Int64, node_of: Mapping[str, int], seen: Container[str]) -> None:
-    """Check that the bases of views exist, and that a view has a node's name only if no value has that name."""
     for name, base in labels.views.items():
         if base not in node_of and base not in seen:
             wrong = "{name!r} is a view of {base!r}, which is not a node, value or resident"

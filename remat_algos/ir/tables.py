@@ -330,7 +330,6 @@ class _Assembly:
         return np.array(whole_bytes(sizes, self.tables.source), np.int64)
 
     def _checked(self, amounts: Sequence[Number], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
-        """Return amounts as an array after an exact check of signs and sum; -1 stands for a missing amount."""
         lowest = min((amount for amount in amounts if amount != minimum), default=0)
         if lowest < 0 or sum(amounts) - minimum * len(amounts) >= LARGEST_SUM:
             total: Number = 0
@@ -384,7 +383,6 @@ class _Assembly:
         return int(self.node_id[self.owner[number]])
 
     def _saved(self, read_indptr: Int64, read_indices: Int64) -> tuple[Int64, Int64]:
-        """Return the values that the gradient of each node reads; by default all that the node reads or computes."""
         has_saved = [node.saved is not None for node in self.nodes]
         indptr, places = self.names.resolve_rows(self.nodes, [node.saved or () for node in self.nodes])
         node, value = row_of(indptr)[places >= 0], self.value_id[places[places >= 0]]

@@ -334,7 +334,6 @@ class _BlockSearch:
             yield (recomputed & self.treated).astype(np.int64)
 
     def choice(self, limit: int) -> Int64 | None:
-        """Run the dynamic program for a limit on the peak; return its choice, or None if no choice fits."""
         if self.outside > limit:
             return None
         kept, cost, host = np.array([[self.start], [0], [0]])

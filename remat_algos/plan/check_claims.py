@@ -93,7 +93,6 @@ def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBoun
 
 
 def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -> None:
-    """Raise ClaimError if an entry of the plan differs from the facts; entries that the plan lacks are ignored."""
     for name, value in facts.items():
         claimed = record.get(name, value)
         if claimed != value or isinstance(claimed, bool) != isinstance(value, bool):
@@ -224,7 +223,6 @@ class _Proofs:
         return self.played.simulation.graph
 
     def bound(self, claim: LowerBound | None) -> LowerBound | None:
-        """Prove the claimed bound on compute or, with a link, on time. Raise ClaimError if there is no proof."""
         source, one_pass = self.record.get("bound_source"), self.graph.needed_compute
         of = COMPUTE if self.played.link is None else TIME
         by_nodes = claim is not None and source in SOURCES[of]

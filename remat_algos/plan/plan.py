@@ -567,7 +567,6 @@ def _lowest(plan: Plan) -> bool:
 
 
 def _searched(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield rows about the search; they cannot be verified for a plan from a file."""
     if plan.loaded and plan.report.tried is not None:
         yield "tried", counted(plan.report.tried, "solver")
     solver = find_solver(plan.method)
@@ -577,7 +576,6 @@ def _searched(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _recomputed(plan: Plan) -> str:
-    """Return text about recomputed nodes and extra runs, or that the order alone lowers the peak."""
     nodes = int((plan.simulation.runs > 1).sum())
     if not nodes:
         return f"{'reordered, ' if reordered(plan) else ''}no node recomputed"

@@ -318,7 +318,6 @@ def _stack(name: str) -> str:
 
 
 def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks | None, holds: Holds | None) -> Policy:
-    """Return the policy in a record. Raise PlanError if it is for another graph, or the simulated figures differ."""
     if record.get("format") != FORMAT or record.get("version") != VERSION or "blocks" not in record:
         raise PlanError("this is not a policy of blocks of version {version}", version=VERSION)
     check_entries(record, ENTRIES, "the policy")

@@ -141,7 +141,6 @@ class SearchReport:
             yield "stopped", f"{reason}{where}; this is the best plan found"
 
     def _other(self, name: str, one_pass: int, peak: int) -> str:
-        """Return text about the best plan of another solver: its overhead, and its peak if that is higher."""
         own = self.peaks.get(name, peak)
         higher = f" at {own / max(1, peak):.2f} x the peak" if own > peak else ""
         return f"{name} {percent(self.overheads[name], one_pass)}{higher}"

@@ -159,11 +159,7 @@ def boxes_or_dots(
     beside: float,
     each: float = 0.14,
 ) -> tuple[Axes, bool]:
-    """Return the axes to draw on, and True if there is room for boxes or False if nodes must be drawn as dots.
-
-    The boxes need `size` inches in total, in `ax` or in a new figure of at most 14 x 14 inches. Dots are `each` inches
-    apart. `beside` is the width of the legend.
-    """
+    """Return the axes, and True if boxes of `size` inches fit on them, or False if nodes must be drawn as dots."""
     room = (14.0, 14.0) if ax is None else inches(ax)
     if size is not None and size[0] <= room[0] and size[1] <= room[1]:
         return of_size(ax, max(size[0], least[0]) + beside, size[1] + 0.6), True

@@ -47,7 +47,6 @@ def html(subject: Any) -> str | None:
 
 
 def _shown(text: str, picture: str) -> str:
-    """Return HTML with text above a picture; the text is escaped and its lines are shortened."""
     lines = "\n".join(shortened(line, 200) for line in text.splitlines())
     return f"<div><pre>{escape(lines)}</pre>{picture}</div>"
 

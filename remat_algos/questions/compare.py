@@ -283,7 +283,6 @@ def attempted(request: Request, clock: Clock) -> Entry:
 
 
 def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
-    """Run each solver separately, as an allocator or a link requires; return the entries and how the runs ended."""
     entries, solvers, late = list[Entry](), request.solvers, False
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):

@@ -72,7 +72,6 @@ class Offload(NamedTuple):
 
 
 def _missing(simulation: Simulation, node: int, step: int) -> set[int]:
-    """Return the values that are not live at a step and must be computed or loaded there before a node can run."""
     graph, nodes, missing = simulation.graph, [node], set[int]()
     live, stores = {x for x, _ in live_at(simulation, step)}, set(simulation.stores.tolist())
     while nodes:
@@ -96,7 +95,6 @@ def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> O
 
 
 def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, played: Timeline) -> int | float:
-    """Return the time that compute waits for the store of a value (to reuse its memory) and for its loads."""
     ended = np.append(0, played.end)  # end of the previous run
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
     store_end = played.store_end[np.flatnonzero(played.stores == value)]
@@ -263,8 +261,6 @@ def _names(graph: ComputationGraph) -> list[str]:
 
 
 def _live_bytes(simulation: Simulation, step: int) -> Int64:
-    """Return int64[n_values]: the live bytes of each value at a step; those at the peak are cached."""
-
     def counted_bytes() -> Int64:
         live = np.zeros(simulation.graph.n_values, np.int64)
         values = [x for x, _ in live_at(simulation, step)]

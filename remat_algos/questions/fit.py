@@ -254,8 +254,6 @@ def _largest(
 
 
 def _refusing(build: Build, least: int, refused: dict[int, str]) -> Callable[[int], ComputationGraph | str]:
-    """Return a function that builds a graph, or returns the reason if it cannot; for the smallest value, it raises."""
-
     def graph(value: int) -> ComputationGraph | str:
         try:
             return build(value)
@@ -269,7 +267,6 @@ def _refusing(build: Build, least: int, refused: dict[int, str]) -> Callable[[in
 
 
 def _plan(request: Request, clock: Clock) -> Plan | str:
-    """Return a plan within the budget, or the reason why there is none. Search only if a schedule may fit."""
     graph, link, limits = request.graph, request.link, request.limits()
     if link is None and limits.limit is not None and least_peak_bound(graph)[0] > limits.limit:
         return str(budget_error(limits, [], {}))

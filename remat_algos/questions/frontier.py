@@ -270,7 +270,6 @@ def frontier(
 
 
 def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
-    """Return the frontier with a link, by solving evenly spaced limits; each search starts from the previous plan."""
     graph, plans, stop = request.graph, list[Plan](), Stop.DONE
     budgets, base, reason = [request.budget], baseline_peak(request.graph), ""
     with until_stopped() as ending:
@@ -337,7 +336,6 @@ def _spread(peaks: Sequence[int], points: int) -> list[int]:
 
 
 def _curve(limits: Limits, result: Outcome, floor: int, bounds: BoundCurve) -> tuple[Plan, ...]:
-    """Return the undominated plans of a solver with peaks of at least `floor`; each plan's budget is its own peak."""
     seconds, plans = result.seconds / len(result.candidates), list[Plan]()
     for candidate in result.candidates:
         peak, solver = candidate.figures[0], candidate.solver

@@ -95,7 +95,6 @@ def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> Cha
 
 
 def _inserted(schedule: Schedule, step: int, run: Sequence[int], stays: Bool) -> ChangedRuns:
-    """Return the schedule with only the steps in `stays`, and with the nodes `run` inserted before `step`."""
     here, order = np.flatnonzero(stays), schedule.order
     before, after = here[here < step], here[here >= step]
     new = np.concatenate([order[before], np.array(run, np.int32), order[after]])

@@ -377,7 +377,6 @@ def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[s
 
 
 def _runs(number: Any, whose: str) -> int:
-    """Check a maximum number of runs, and clip it to the largest number that the kernels support."""
     limit = as_whole(number)
     if limit is None or limit < 1:
         kind = ArgumentTypeError if limit is None else ArgumentError
@@ -389,7 +388,6 @@ def _runs(number: Any, whose: str) -> int:
 
 
 def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tuple[str, ...], int]], Int32, Int64]:
-    """Return the regions with the names of their nodes, the region of each node, and the limits in bytes."""
     if not isinstance(regions, Mapping):
         raise ArgumentTypeError(
             "regions has type {kind!w}; give a mapping: {{name: (nodes, limit)}}", kind=type(regions).__name__
@@ -444,7 +442,6 @@ def _node(graph: ComputationGraph, name: Any, what: str) -> int:
 
 
 def _bytes(amount: Any, what: str) -> int:
-    """Check a limit in bytes, and clip it to the largest possible sum."""
     try:
         limit = parse_bytes(amount) if isinstance(amount, str) else as_whole(amount)
     except ArgumentError as error:

@@ -157,7 +157,6 @@ def _shortage(
 def _add_violation(
     message: Message, limits: Limits, candidates: Sequence[Candidate], dropped: Sequence[Candidate]
 ) -> bool:
-    """Add the constraint that the best excluded schedule violates; return False if there is no such schedule."""
     constraints, best = limits.constraints, min(dropped, key=limits.rank, default=None)
     if constraints is None or best is None or not (limits.fits(best) or not candidates):
         return False

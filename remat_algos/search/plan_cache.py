@@ -131,7 +131,6 @@ def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGr
 
 
 def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGraph) -> Budget:
-    """Convert a budget to device bytes of the canonical graph, whose residents differ from those of the graph."""
     limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
     device = None if limit is None else max(limit, 0) + canonical.resident_memory
     return Budget(memory=LEAST if budget.least else None, overhead=budget.overhead, device=device)

@@ -189,11 +189,7 @@ class Pool:
         raise failure or budget_error(self.limits, [], {})
 
     def run(self, limits: Limits | None = None) -> SolverRun:
-        """Run the solvers of the request within limits; after an interrupt, only add the user's start schedule.
-
-        If the solvers that construct schedules find none within the limit, a search for the lowest peak follows. The
-        solvers that improve candidates run last, and only if the lowest peak is within the limit.
-        """
+        """Run the solvers of the request within limits; after an interrupt, only add the user's start schedule."""
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
         run = self._run(limits or self.limits)
         if interrupted:
@@ -223,7 +219,6 @@ class Pool:
         return SolverRun(limits, clock, task, polish=request.polish, bound=self.bounds.goal)
 
     def _run_unlimited(self, run: SolverRun) -> SolverRun:
-        """Search for the lowest peak. If the solvers that search reach the limit alone, the others do not run."""
         report, limit = run.clock.within_stage(tuning.PROGRESS_LOWEST), run.limits.limit
         if self.too_high is not None:
             return self.too_high
@@ -268,7 +263,6 @@ class Pool:
         return replace(report, tried=self.n_tried, overheads=overheads, peaks=peaks)
 
     def _until_stopped(self, part: Callable[[], None]) -> BudgetError | MemoryError | None:
-        """Run a part of the search; return the BudgetError or MemoryError that ended it, if any."""
         failure: BudgetError | MemoryError | None = None
         with until_stopped() as ending:
             try:
@@ -287,7 +281,6 @@ class Pool:
         self._search_lowest()
 
     def _search_lowest(self) -> None:
-        """Search for the lowest peaks, then for cheaper candidates within the minimum reservation or an unmet limit."""
         limits = self.limits
         lowest = limits if limits.minimizes_peak else limits.within(None)
         self._reserve_best(lowest, self._searched(lowest))
@@ -363,7 +356,6 @@ class Pool:
         return self.waiting[chosen.figures]
 
     def _note_report(self, run: SolverRun, candidate: Candidate) -> None:
-        """Store the report of a run for a candidate, unless the allocator has tried the same order before."""
         if _key(candidate) not in self.reserved:
             self.reports[_key(candidate)] = run.report(candidate)
 
@@ -405,7 +397,6 @@ def _key(candidate: Candidate) -> bytes:
 
 
 def _check_served(solver: Solver, run: SolverRun) -> None:
-    """Raise the error that kept the named solver from yielding a candidate."""
     reason, result = solver.needs(run.limits.graph), run.outcomes.get(solver.name)
     if reason is not None:
         raise GraphError("{name!w} does not support this graph: {reason!w}", name=solver.name, reason=reason)

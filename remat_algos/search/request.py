@@ -192,7 +192,6 @@ def _allocator(name: str, options: Mapping[str, int]) -> tuple[Allocator, dict[s
 
 
 def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Simulation:
-    """Simulate a schedule at which searches start; raise ValueError if a named solver cannot start from a schedule."""
     unable = [each.name for each in named or () if not each.improves]
     if unable:
         able = [each.name for each in list_solvers() if each.improves]

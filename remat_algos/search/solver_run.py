@@ -58,12 +58,7 @@ def _worth_polishing(limits: Limits, kept: Sequence[Candidate], budgets: int) ->
 
 
 def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[tuple[Candidate, int | None]]:
-    """Yield (candidate, limit within which to polish it) for a whole frontier of `n` budgets.
-
-    The best candidate for each budget comes first, then candidates with their own peaks as limits, then further
-    candidates for each budget. No limit is below the peak of its candidate, since lower peaks are the task of the run
-    for the lowest peak.
-    """
+    """Yield (candidate, limit within which to polish it) for a whole frontier of `n` budgets."""
     budgets = [base * i // n for i in range(n, 0, -1)]
     within = [[each for each in kept if each.figures[0] <= budget] for budget in budgets]
     for budget, candidates in zip(budgets, within, strict=True):
@@ -105,11 +100,7 @@ AGAINST = "against a constraint"  # completes "3 schedules ..."
 
 @dataclass(slots=True, eq=False)
 class Outcome:
-    """The candidates of one solver, and how the solver ended.
-
-    Candidates of different runs are stored separately, so that the best candidates of each run are polished, even if
-    another run has better ones. `share` is the time limit of the last run in seconds, 0 without a time limit.
-    """
+    """The candidates of one solver, run by run, and how it ended; `share` is the time limit of the last run, or 0."""
 
     runs: dict[int, list[Candidate]] = field(default_factory=dict)
     polished: list[Candidate] = field(default_factory=list)
@@ -216,7 +207,6 @@ class SolverRun:
             self.note(Stop.PROVEN if self.optimal else Stop.NEAR)
 
     def _first_improving(self, ordered: Sequence[Solver]) -> int:
-        """Return the index of the first solver that has to wait for the candidates of the others."""
         exact_first = self.limits.graph.n_nodes <= SMALL or not any(solver.searches for solver in ordered)
         waits = [solver.improves and (solver.searches or not exact_first) for solver in ordered]
         return waits.index(True) if True in waits else len(ordered)
@@ -435,7 +425,6 @@ class SolverRun:
         result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
 
     def _simulate_all(self, name: str, stream: Stream, result: Outcome, clock: Clock) -> Stop:
-        """Simulate and store the candidates that a solver yields; return how it ended."""
         graph, n_steps, seconds, left_out, against_mark = self.limits.graph, 0, 0.0, False, None
         large = clock.deadline is not None and graph.n_nodes > tuning.LARGE_SIMULATION
         for each in stream:

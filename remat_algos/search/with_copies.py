@@ -163,7 +163,6 @@ class _CopySearch:
         return starts + [(each, "start") for each in usable_starts(self.request, self.link.host)]
 
     def _started_alone(self, starts: list[tuple[Simulation, str]], limit: int) -> list[tuple[Simulation, str]]:
-        """Add the plan without copies to the starts; if none fits the limit, add the plan with the lowest peak."""
         known = self._search_alone(self.limits.budget) or (None if self.failure is None else self.failure.plan)
         if known is None:
             if self.failure is not None and not starts:
@@ -271,7 +270,6 @@ class _CopySearch:
         return self.rank(annealed, limit)[:3] == (False, False, False)
 
     def fitted(self, starts: Sequence[tuple[Simulation, str]], limit: int) -> Annealed:
-        """Return the best start; if no start fits, search from all of them for a schedule that does."""
         started = [self.annealed(each, limit) for each in starts]
         best = min(started, key=lambda each: self.rank(each, limit))
         if self.fits(best, limit) or not self._goes_on:
@@ -294,8 +292,6 @@ class _CopySearch:
         return best
 
     def fastest(self, starts: Sequence[Annealed], limit: int, bound: LowerBound) -> Annealed:
-        """Search from the starts for the fastest schedule, until its time is near the bound."""
-
         def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
             return self.rank(each, limit)
 
@@ -342,7 +338,6 @@ class _CopySearch:
         return leaving
 
     def _shortage(self, limit: int, lowest: Simulation) -> BudgetError:
-        """Return the error for an unmet limit; it includes the reasons of the search without copies."""
         graph, rules = self.request.graph, self.request.constraints
         lowest = simulate(graph, lowest.schedule)
         bound, nodes = least_peak_bound(graph, copies=True)

@@ -86,7 +86,6 @@ class _RowBuilder:
         self.figures: tuple[int, int] | None = None
 
     def candidate(self, recipe: Recipe, evaluate: bool = False) -> Candidate | None:
-        """Return the candidate of a recipe, or None if the schedule was too long or the mirror counts are not new."""
         graph, (make, details) = self.graph, recipe
         decision, key, self.figures = make(), b"", None
         if decision is None:

@@ -453,7 +453,6 @@ class ChainProgram:
         self.clock.progress(self.steps.size)
 
     def _one_by_one(self) -> Iterator[Point]:
-        """Yield the cheapest chain, then repeatedly the cheapest with a lower peak."""
         budget = self.max_peak
         while (point := self.cheapest(budget)) is not None:
             yield point

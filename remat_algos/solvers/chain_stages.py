@@ -517,19 +517,16 @@ def _flags(count: int, *members: Int32 | Int64) -> Bool:
 
 
 def _sums(number: Int64, amount: Int64, member: Bool, count: int) -> Int64:
-    """Sum the amounts of member nodes by stage number, int64[count]."""
     sums = np.zeros(count, np.int64)
     np.add.at(sums, number[member], amount[member])
     return sums
 
 
 def _live(begin: Int64, last: Int64, size: Int64, length: int) -> Int64:
-    """Return the live bytes at each position, int64[length]; a value is live from `begin` to `last`, inclusive."""
     return interval_sums(begin, np.minimum(last + 1, length), size, length)
 
 
 def _maxima(live: Int64, number: Int64, member: Bool, count: int) -> Int64:
-    """Return the maximum over the member nodes of each stage, int64[count]; 0 for a stage without members."""
     peaks = np.zeros(count, np.int64)
     np.maximum.at(peaks, number[member], live[member])
     return peaks

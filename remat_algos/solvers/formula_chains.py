@@ -79,7 +79,6 @@ class FormulaChains:
         return self.program.steps.stored_all and self.family.pairs[1].size <= max_pairs
 
     def _cost(self, chain: LowerSets, strategy: str) -> int:
-        """Return the cost that `strategy` minimizes for a chain, which may belong to another family."""
         overhead = formula_overhead(self.family.graph, chain, self.keep_last)
         return overhead if strategy == "time" else int(self.family.graph.compute[self.family.nodes].sum()) - overhead
 

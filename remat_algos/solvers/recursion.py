@@ -145,7 +145,6 @@ class _Recursion:
         self.best = WORST
 
     def candidates(self, part: Part, tree: Tree, choices: Sequence[Choice]) -> Iterator[Candidate]:
-        """Yield the candidates of one tree; then set `self.best` to the rank of the best candidate."""
         self.best = WORST
         separators, details = tree
         # The kernel counts steps as int32.
@@ -169,7 +168,6 @@ class _Recursion:
 
 
 def _choices(part: Part, recursion_limit: int | None, batching: bool | None, varied: bool) -> list[Choice]:
-    """Return the combinations of batch size and recursion limit to try; combinations without batching come first."""
     batches = {} if batching else {PLAIN: "none"}
     if batching is not False:
         batches |= {int(share * part.largest): name for name, share in reversed(tuning.BATCH_SHARES.items())}

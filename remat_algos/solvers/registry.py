@@ -126,11 +126,7 @@ def rank(
 
 
 def keep_undominated(items: list[Item], item: Item, figures: Callable[[Item], tuple[int, float]]) -> bool:
-    """Add an item to a list of undominated items, sorted by peak, and remove the items that it dominates.
-
-    If an item in the list dominates or equals it, the item is not added. `figures` returns the peak and the compute of
-    an item. Return True if it was added.
-    """
+    """Add an item to a list of undominated items, sorted by peak, unless one dominates it; return True if added."""
     peak, compute = figures(item)
     end = begin = bisect_right(items, peak, key=lambda kept: figures(kept)[0])
     if begin and figures(items[begin - 1])[1] <= compute:

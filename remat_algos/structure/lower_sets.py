@@ -516,7 +516,6 @@ def _by_size(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _edges(graph: ComputationGraph, nodes: Int64) -> tuple[Int64, Int32, Int64, Int32]:
-    """Return the predecessors and the successors of each node among `nodes`, as positions in CSR form."""
     place = np.full(graph.n_nodes, -1, np.int32)
     place[nodes] = np.arange(nodes.size)
     return (*_rows(graph.predecessors, nodes, place), *_rows(graph.successors, nodes, place))

@@ -124,7 +124,6 @@ class Child:
                 stream.close()  # type: ignore[union-attr]
 
     def _wait(self, timeout: float | None, memory: int | None) -> None:
-        """Wait for an answer; if it takes too much time or memory, kill the process and raise Died."""
         assert self.process.stdout is not None
         end = time.monotonic() + timeout if timeout is not None else None
         while True:

@@ -181,7 +181,6 @@ def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple
 def _left(
     own: Sequence[tuple[PlacedJob, str, Mapping[str, Any]]], store: SweepFolder, *, retry_failed: bool
 ) -> list[str]:
-    """Return the names of the unsolved jobs without duplicates. Raise SweepError if a job is invalid."""
     left, stored = dict[str, None](), lru_cache(tuning.GRAPHS)(store.read_graph)
     for placed, name, record in own:
         if name in left or _is_done(store, name, retry_failed=retry_failed):
@@ -197,7 +196,6 @@ def _left(
 
 @contextlib.contextmanager
 def _errors_of(placed: PlacedJob) -> Iterator[None]:
-    """Begin the messages of a job's errors with the place and the description of the job."""
     place, job = placed
     try:
         yield
@@ -364,7 +362,6 @@ class _Drive:
             )
 
     def _anew(self, make: ExecutorFactory) -> None:
-        """Replace a broken executor; submit the jobs that were lost with it to the new one."""
         self.broken += 1
         if self.broken > tuning.LOST:
             raise SweepError("{broken} executors failed in a row; fix the code that creates them", broken=self.broken)

@@ -345,7 +345,6 @@ def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cell(name: str, cell: str) -> Any:
-    """Return the value of a cell: a string or a list in text columns, else JSON if it is valid."""
     if name in ("graph", "nodes", "solver", "effort") and not (cell.startswith("[") and cell.endswith("]")):
         return cell
     if cell.lower() in ("true", "false"):  # spreadsheets write TRUE

@@ -82,10 +82,7 @@ def able(graph: ComputationGraph, rules: Backward) -> Bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Contraction:
-    """Map from nodes and values of the original graph ("old" ids) to those of the contracted graph ("new" ids).
-
-    An old value stays a value, becomes part of the inner value of its block (if gradients read it), or disappears.
-    """
+    """Map of nodes and values of the original graph ("old" ids) to those of the contracted graph ("new" ids)."""
 
     # Per old node: its block.
     group: Int64
@@ -224,7 +221,6 @@ def _resident(graph: ComputationGraph, blocks: _Contraction) -> Resident | None:
 
 
 def _mark(graph: ComputationGraph, blocks: _Contraction) -> Int8 | None:
-    """Return the marks of blocks; a block gets a mark if all its nodes have this mark."""
     if graph.mark is None:
         return None
     keep, recompute = (blocks.sums(graph.mark == mark) == blocks.size for mark in (KEEP, RECOMPUTE))

@@ -136,7 +136,6 @@ class Layers(Convolutions, Products):
         return self.pointwise("Divide", [shares, total], name="weights")
 
     def _dispatched(self, rows: Tensor, places: Tensor, experts: int, capacity: int) -> list[Tensor]:
-        """Copy to each expert the rows that it transforms; one node makes all copies."""
         room = min(rows.shape[0], -(-prod(places.shape) * capacity // (100 * experts)))
         shape = (room, rows.shape[1])
         extra = [ExtraValue(str(k), shape, rows.dtype, gradient=True) for k in range(1, experts)]

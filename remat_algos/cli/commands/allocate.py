@@ -126,7 +126,6 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
-    """Return the buffers of the schedule; for a file or a picture, their names contain value and step."""
     from dataclasses import replace
 
     over = None

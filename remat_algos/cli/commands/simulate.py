@@ -238,14 +238,12 @@ def _copies(simulation: Any, timed: Timeline | None) -> dict[str, Any]:
 
 
 def _fit(limit: int, reserved: Any) -> str:
-    """Describe whether a simulation fits a limit, which may depend on the order of frees within a step."""
     if reserved.memory <= limit:
         return "it fits"
     return "it may fit, depending on ties" if reserved.least <= limit else "it does not fit"
 
 
 def _late_frees(simulation: Any) -> str:
-    """Describe how many values are freed late, and what the peak would be if they were not."""
     rows, order = simulation.schedule.lingering, simulation.schedule.order
     peak = format_bytes(simulate(simulation.graph, order).peak_memory)
     return f"{counted(len(rows), 'value')} freed later than after the last read; without this the peak would be {peak}"

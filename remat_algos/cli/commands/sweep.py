@@ -122,7 +122,6 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
 
 @contextlib.contextmanager
 def _executor(address: str | None) -> Iterator[Executor | None]:
-    """Yield the executor of a dask scheduler; None for processes on this machine."""
     if address is None:
         yield None
         return

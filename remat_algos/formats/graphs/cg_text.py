@@ -98,8 +98,6 @@ def _residents(variables: list[_Variable], forward: list[_Record], names: dict[i
 
 
 class _Lines:
-    """Reader of lines; raises GraphError with the line number for an unexpected line."""
-
     def __init__(self, text: str, source: str) -> None:
         self.lines, self.source = text.rstrip().splitlines(), source
         self.at = 0

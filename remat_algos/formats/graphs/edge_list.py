@@ -129,7 +129,6 @@ def _kind(sources: Sequence[str], targets: Sequence[str]) -> str | None:
 
 
 def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
-    """Raise GraphError if the first two names look like columns and appear nowhere else."""
     columns, of_nodes = aliases(EDGE_COLUMNS), aliases(NODE_COLUMNS)
     u, v, *others = [*rows][:3] if len(rows) > 2 else ("", "", "")
     is_header = (columns.get(u.lower()), columns.get(v.lower())) == ("src", "dst")

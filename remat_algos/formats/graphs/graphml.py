@@ -97,7 +97,6 @@ def _read(root: ElementTree.Element, source: str) -> Any:
 
 
 def _drawing(graph: Any) -> Drawing:
-    """Convert a networkx graph to a drawing, in the order of the file and with default attributes."""
     node_default, edge_default = (graph.graph.pop(f"{scope}_default") for scope in ("node", "edge"))
     edges = sorted(graph.edges(keys=True, data=True), key=lambda edge: edge[2])
     nodes = {key: {**node_default, **data} for key, data in graph.nodes(data=True)}

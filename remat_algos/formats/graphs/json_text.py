@@ -366,7 +366,6 @@ def _kind(entry: Any) -> str:
 
 
 def _is_node_link(record: Any) -> bool:
-    """Return True if parsed JSON is in the format of networkx."""
     return isinstance(record, dict) and "format" not in record and "nodes" in record and any(e in record for e in LINKS)
 
 

@@ -147,7 +147,6 @@ class _NamedRun:
     def derivatives(
         self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], tangents: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
-        """Return the results of a jaxpr, and their tangents. None represents a zero tangent."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         active = {atom: tangent for atom, tangent in zip(jaxpr.invars, tangents, strict=True) if tangent is not None}
         for eqn in jaxpr.eqns:
@@ -387,7 +386,6 @@ def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
 
 
 def _names_of(captured: CapturedFunction, plan: Plan, values: list[int]) -> list[str]:
-    """Return the names of `values`. If a loop computes a value, return the names of all results of this loop."""
     nodes = np.searchsorted(plan.graph.value_indptr, values, "right") - 1
     result: list[str] = []
     for value, node in zip(values, nodes.tolist(), strict=True):

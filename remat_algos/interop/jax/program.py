@@ -206,7 +206,6 @@ def _bodies(eqn: Any) -> list[FlatJaxpr]:
 
 
 def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]:
-    """Yield each array that a `scan` stacks from named rows, with the names of the rows."""
     if equation.eqn.primitive is not primitives.scan_p:
         return
     (body,) = equation.bodies

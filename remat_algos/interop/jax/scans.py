@@ -223,7 +223,6 @@ def _weighted(graph: ComputationGraph) -> ComputationGraph:
 
 
 def _gradient_of_iteration(scan: Scan, naming: Naming, cost: Cost) -> CapturedFunction:
-    """Capture one iteration and its gradient with respect to all active operands."""
     iteration, places = naming.iteration(scan), sorted(scan.active)
 
     def gradient(operands: Sequence[Any], cotangents: Sequence[Any]) -> Any:

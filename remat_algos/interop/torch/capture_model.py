@@ -412,7 +412,6 @@ class _JointRows:
         self._locate(node)
 
     def read_call(self, node: fx.Node) -> None:
-        """Add a row for a call, unless it only returns a view of a stored result."""
         # A node that reads the generator's state is in the part of its draw, forward or backward.
         draw = node.meta.get(DRAW, node)
         effect = _is_effect(node)
@@ -573,7 +572,6 @@ class _JointRows:
 
 
 def _parts(node: fx.Node) -> Iterator[fx.Node]:
-    """Yield the nodes of the tensors that a call returns: the call itself, or the items of its tuple."""
     if isinstance(node.meta.get("val"), torch.Tensor):
         yield node
     else:

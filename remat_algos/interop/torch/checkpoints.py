@@ -364,7 +364,6 @@ def plan_checkpoints(
 
 
 def _within(plan: Callable[[Any], Policy], limits: Budget, captured: EagerCapture) -> Policy:
-    """Return a policy within limits that include the generator states of checkpoints, or raise BudgetError."""
     policy = None
     try:
         policy = plan(limits)
@@ -647,7 +646,6 @@ def _saved(treatment: Treatment) -> Saved:
 
 
 def _loaded(record: Mapping[str, Any]) -> CheckpointPlan:
-    """Build a plan from its record; raise PlanError if an entry is missing or has a wrong type."""
     if record.get("format") != FORMAT or record.get("version") != VERSION:
         raise PlanError("this is not a plan of checkpoints of version {version}", version=VERSION)
     check_entries(record, ENTRIES, "the plan")

@@ -76,12 +76,7 @@ class Call:
 def price(
     calls: list[Call | None], cost: Cost, workspace: bool, device: AnyDevice | None = None
 ) -> tuple[Int64, Int64, str]:
-    """Return the compute and the workspace of each call, and the unit of compute.
-
-    None stands for a node without an operator and costs nothing. "profile", as cost or as device, means the median time
-    of three runs in ns. With `workspace`, calls are also run to measure the bytes that they allocate in addition to
-    their results.
-    """
+    """Return the compute and the workspace of each call, and the unit of compute; None costs nothing."""
     if device == PROFILE:
         cost, device = PROFILE, None
     probes = [probe(call) if call is not None and (workspace or cost == PROFILE) else (0, 0) for call in calls]

@@ -285,7 +285,6 @@ class _Recorder(DispatchMode):
         return self.step.empty(shape, stride, like.dtype, like.device)
 
     def _twin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a fake tensor unchanged, or a fake copy of a real tensor."""
         if isinstance(tensor, FakeTensor):
             return tensor
         twin = self.step.empty(tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
@@ -293,7 +292,6 @@ class _Recorder(DispatchMode):
         return twin
 
     def _record(self, operator: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Add a row for an operator, unless it neither stores nor writes anything."""
         self.sum = None
         block = None if self.backward else self.block
         cached = is_cached_cast(operator, args)
@@ -460,7 +458,6 @@ class _Recorder(DispatchMode):
             block.counts.clear()
 
     def enter_block(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Record the inputs of a block, which a checkpoint would keep."""
         block = self.blocks[self.paths[module]]
         if self.block is block:
             self.attributes = Attributes(module, [*args, *kwargs.values()], self.swapped)
@@ -735,7 +732,6 @@ def _notes(recorder: _Recorder, workspace: bool) -> Iterator[str]:
 
 
 def _names(rows: Sequence[_OperatorRow]) -> tuple[list[str], list[str]]:
-    """Return the names and the module paths of the nodes; a gradient has the path of its forward node."""
     used: Counter[str] = Counter()
     names, paths = [], []
     for row in rows:

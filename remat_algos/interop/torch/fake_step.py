@@ -257,7 +257,6 @@ def _outside_autocast() -> Iterator[None]:
 
 
 def _checked(result: Any, loss: Any) -> torch.Tensor:
-    """Return the loss in a model's result; raise GraphError if there is none or it needs no gradient."""
     if callable(loss):
         scalar = loss(result)
     else:

@@ -201,7 +201,6 @@ class _Lowering:
         return any((part, (i,)) in module.copies for module in modules)
 
     def _free(self, i: int) -> None:
-        """Add waits for the copies of an instance to and from the host, before it is freed."""
         x = self.value[i]
         if i in self.arriving:
             self._arrive(i)
@@ -210,7 +209,6 @@ class _Lowering:
             self.graph.call_function(leave, (tensor, self._hosts(x)[0]))
 
     def _hosts(self, x: int) -> list[fx.Node]:
-        """Return the host tensors of a value, or an empty list if it is not copied to the host."""
         if x not in self.hosts and self.earlier is not None:
             self.hosts[x] = [self._receive(each) for each in self.earlier.hosts.get(x, ())]
         return self.hosts.get(x, [])
@@ -221,7 +219,6 @@ class _Lowering:
         return called
 
     def _extract_items(self, node: fx.Node, serving: Mapping[int, int]) -> None:
-        """Extract all items of a tuple at once, so that unread items are released."""
         for user in node.users:
             if user.target is operator.getitem:
                 self.copy(user, serving)

@@ -354,7 +354,6 @@ def describe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, 
 
 
 def _named_leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return (name, object) for each leaf of nested arguments, in the order of PyTorch's pytrees."""
     leaves, _ = leaves_with_paths((tuple(args), dict(kwargs)))
     return [(_name(path[1:]), leaf) for path, leaf in leaves]
 

@@ -338,7 +338,6 @@ class Partitioner:
         return replace(budget, memory=memory, device=device)
 
     def _largest(self, figure: Callable[[GraphReport], int]) -> dict[tuple[int, int], int]:
-        """Map the place of each earlier graph to the maximum of a figure over the shapes of that graph."""
         most: dict[tuple[int, int], int] = {}
         for report in self.reports:
             if report.place < self._place:

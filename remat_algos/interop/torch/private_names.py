@@ -182,7 +182,6 @@ class NoGradient(Exception):
 
 
 def _without_gradient(graph: Any) -> list[str]:
-    """Return the names of the parameters that a joint graph reads without computing their gradient."""
     read = {origin(node.meta["desc"]) for node in graph.find_nodes(op="placeholder") if node.users}
     output = graph.output_node()
     pairs = zip(output.args[0], map(origin, output.meta["desc"]), strict=True)

@@ -268,7 +268,6 @@ def _is_distributed() -> bool:
 
 
 def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
-    """Return the policy function that torch.compile uses for one call of a block."""
     chosen, counts = frozenset(saved or ()), Counter[Any]()
 
     def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:

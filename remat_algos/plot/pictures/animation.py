@@ -332,7 +332,6 @@ def _text(x: float, y: float, word: str, anchor: str = "", size: int = 13) -> st
 
 
 def _dots(graph: ComputationGraph, drawing: _PixelPlaces, states: NDArray[np.int64], root: str, ringed: int) -> str:
-    """Return the circles of nodes, grouped by their state at the peak, and the ring around node `ringed`."""
     inks, labels = INKS["light"], graph.labels
     groups = []
     for state, name in ((EMPTY, "paper"), *enumerate(STATES)):

@@ -139,7 +139,6 @@ def _compute(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> Axes:
 
 
 def _bars(ax: Axes, places: Any, bands: Bands, wholes: Any) -> list[tuple[Any, str]]:
-    """Draw one stacked bar per place; a band shows its share of the bar if there is room."""
     left, right = ax.get_xlim()
     room = axes.inches(ax)[0] * 0.8 / (right - left) >= axes.text_width("100.0 %")
     shares = (lambda height: list(map(percent, height, wholes))) if room else None

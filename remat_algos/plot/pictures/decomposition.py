@@ -213,7 +213,6 @@ def decomposition_text(
 
 
 def _branches(tree: BagTree) -> list[str]:
-    """Return the prefix of each line, which draws the branches of the tree."""
     before, below = [""] * len(tree.order), [""] * len(tree.order)
     for bag in tree.order:
         children = tree.children[bag]

@@ -90,7 +90,6 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
 
 
 def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
-    """Draw a dash for the lower bound at the peak of each plan; between these peaks the bound is unknown."""
     plans = frontier.plans
     if not plans:
         return []

@@ -165,7 +165,6 @@ def _arrivals(graph: ComputationGraph, placed: LayeredLayout) -> Iterator[tuple[
 
 
 def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds) -> list[tuple[Any, str]]:
-    """Draw nodes as dots whose sizes show their bytes; a graph deeper than wide runs from left to right."""
     wide, deep = placed.points.max(axis=0, initial=0) + 1
     on_side = bool(deep > wide)
     _edges(ax, placed, on_side)

@@ -179,7 +179,6 @@ def _lines(ax: Axes, points: Float64, lines: Int64, passed: list[int]) -> None:
 def _boxes(
     ax: Axes, points: Float64, lines: Int64, names: list[str], fills: list[str], passed: list[int], table: list[str]
 ) -> None:
-    """Draw sets as boxes with names; to the right, each line of the table is at the height of its set."""
     _lines(ax, points, lines, passed)
     for point, name, fill in zip(points.tolist(), names, fills, strict=True):
         axes.boxed(ax, point, name, fill, BLUE if fill == BLUE else GREY)
@@ -196,7 +195,6 @@ def _boxes(
 
 
 def _dots(ax: Axes, points: Float64, lines: Int64, fills: list[str], passed: list[int]) -> None:
-    """Draw sets as dots; a lattice higher than wide runs from left to right."""
     wide, high = np.ptp(points, axis=0)
     points = points[:, ::-1] if high > wide else points
     _lines(ax, points, lines, passed)
@@ -346,7 +344,6 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
 
 
 def _bars(ax: Axes, terms: Int64, peaks: Int64) -> list[tuple[Any, str]]:
-    """Draw the stacked terms of each block next to its peak, with numbers if they fit."""
     # Widths of the two bars of a block; blocks are 1 apart.
     wide, narrow = 0.46, 0.34
     room = (len(terms) + 0.2) * axes.text_width("100 MiB") / narrow <= axes.inches(ax)[0]

@@ -156,7 +156,6 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int, heigh
 
 
 def _chart(lanes: Lanes, height: int, shown: Int64, wide: int, room: int) -> list[str]:
-    """Return a chart with a column of `wide` characters per step in `shown`; the top row marks the peak."""
     peak, limit, rows = lanes.simulation.peak_memory, lanes.limit, max(height, 4) - 1
     top = max(1, peak, _near(limit, peak))
     marks = {row_at(peak, top, rows): format_bytes(peak)}
@@ -388,7 +387,6 @@ def _work(played: Timeline) -> list[tuple[int, Style, Int64, Int64]]:
 
 
 def _engines(ax: Axes, played: Timeline) -> list[tuple[Any, str]]:
-    """Draw the busy spans of each engine; merge spans whose gap is narrower than a column."""
     rows = []
     for lane, style, begin, end in _work(played):
         apart = np.flatnonzero(begin[1:] - end[:-1] > played.last / tuning.MAX_COLUMNS) + 1
@@ -410,7 +408,6 @@ def _engines(ax: Axes, played: Timeline) -> list[tuple[Any, str]]:
 
 
 def _time_axis(ax: Axes, played: Timeline) -> None:
-    """Label the ticks in the unit that suits the duration; the data stay in the unit of the costs."""
     seconds = played.last / played.per_second
     name, scale = next(((n, s) for n, s in (("s", 1), ("ms", 1e3), ("us", 1e6)) if seconds * s >= 1), ("ns", 1e9))
     axes.unit_axis(ax.xaxis, played.per_second / scale, f"time ({name})")

@@ -231,7 +231,6 @@ def _share(row: Mapping[str, Any]) -> float | None:
 def _overhead_sentences(
     results: SweepResults, points: Mapping[tuple[str, float], tuple[list[float], int]]
 ) -> Iterator[str]:
-    """Yield the sentences of the title; the first is about the smallest budget with a plan and its best solver."""
     planned = {key: each for key, each in points.items() if each[0]}
     if planned:
         least = min(share for _, share in planned)
@@ -364,7 +363,6 @@ def _titled(ax: Axes, x: str, y: str, sentences: Iterator[str]) -> Axes:
 
 
 def _logarithmic(ax: Axes, axis: Axis, amounts: Sequence[float]) -> None:
-    """Make an axis logarithmic; it covers the amounts and at least one power of ten."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     low, high = min(amounts, default=1) / 1.3, max(amounts, default=10) * 1.3

@@ -73,7 +73,6 @@ def chen_greedy(
 def _rows(
     graph: ComputationGraph, clock: Clock, grid: str, candidates: str | None, keep_last: bool | None, weigh_cost: bool
 ) -> list[list[Recipe]]:
-    """Return one list of candidate functions for each combination of options; a list has an entry for each budget."""
     part = ForwardPart.of(graph)
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)

@@ -57,7 +57,6 @@ def drop_cheap(
 
 
 def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> list[Recipe]:
-    """Return a candidate function for each threshold, ascending, or a single one if an option fixes the threshold."""
     _check(drop, threshold, keep)
     if drop is not None:
         kinds = _kinds(graph, drop)
@@ -112,7 +111,6 @@ def _is_light(kind: str) -> bool:
 
 
 def _operations(graph: ComputationGraph, option: str, wish: str) -> list[str]:
-    """Return the operations of the forward part, most frequent first; raise ValueError if the graph names none."""
     ops = [graph.labels.op(int(v)) for v in np.flatnonzero(graph.forward)]
     kinds = [kind_name(op) for op in ops if op]
     if not kinds:

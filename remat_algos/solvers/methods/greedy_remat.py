@@ -155,7 +155,6 @@ class _Walks:
         return self.figures[_key(schedule)][0]
 
     def lowest(self) -> list[Schedule]:
-        """Return the schedules with the lowest peaks; among equal peaks, the cheapest first."""
         keys = sorted(self.schedules, key=self.figures.__getitem__)
         return [self.schedules[key] for key in keys[: tuning.STARTS_PER_TURN]]
 

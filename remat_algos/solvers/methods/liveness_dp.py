@@ -93,7 +93,6 @@ def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
 def _program(
     sets: LowerSetFamily, lazy: bool, max_peak: int, clock: Clock, max_recompute: int | None = None
 ) -> ChainProgram:
-    """Simulate blocks; return the program over the chains within `max_peak` and `max_recompute`."""
     clock.stage(sets.pairs[1].size, "blocks", part=tuning.TABLE_PROGRESS)
     figures = block_figures(
         sets.graph,

@@ -108,7 +108,6 @@ class _Programs:
             limit = candidate.figures[0] - 1
 
     def _cheapest(self, limit: int, bounded: bool = True) -> Candidate | None:
-        """Return the cheapest schedule within a limit, with its bound; None if nothing fits or the time runs out."""
         one_pass = self.graph.needed_compute
         if self.first.figures[0] <= limit and self._allows(self.first):
             candidate, gap = self.first, 0.0
@@ -279,7 +278,6 @@ class _StageProgram:
         return self.region[place] == region
 
     def _limit_runs(self) -> None:
-        """Add a row for each node with a run limit; the constant `ONE` counts the first run of the node."""
         for place, limit in enumerate(self.run_limits):
             if limit:
                 again = [(variable, 1.0) for (_, k), variable in self.runs.items() if k == place]

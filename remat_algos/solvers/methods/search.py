@@ -27,12 +27,7 @@ from remat_algos.wording import counted, shortened
 
 
 def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
-    """Choose at most `count` new limits for a curve, each in the middle of the most promising interval.
-
-    `points` are pairs of a limit and the compute of the best schedule within it, in order of increasing limit. The most
-    promising interval between two limits maximizes the product of its width and the decrease of compute across it. When
-    an interval is divided, half of the decrease is assumed to lie in each half.
-    """
+    """Choose at most `count` new limits for a curve, each in the middle of the most promising interval."""
     compute, added = dict(points), list[int]()
 
     def interval(low: int, high: int) -> tuple[int, int, int]:
@@ -308,7 +303,6 @@ class _LimitSearch:
         yield from self.annealer.each(points, work)
 
     def _seeds(self, limit: int, best: Annealed | None = None) -> list[Annealed]:
-        """Return the initial schedules: the user's own, the best candidate of each solver, and the id order."""
         bests = {} if best is None else {"search": best}
         for name, each in self.known:
             if name not in bests or rank(each.figures, limit) < rank(bests[name].figures, limit):
@@ -332,7 +326,6 @@ class _LimitSearch:
         goal: int | None = None,
         lowest: bool = False,
     ) -> Generator[Annealed, None, Annealed | None]:
-        """Run rounds of the annealer until the compute is at most `goal`, by default the lower bound."""
         if goal is None:
             goal = max(self.graph.needed_compute, self.task.goal or 0)
         count = self.effort.first_searches

@@ -99,7 +99,6 @@ def _spectrogram(net: Layers, batch: int, sequence: int, windows: Sequence[Windo
 
 
 def _recurrent(net: Layers, x: Tensor, start: Tensor, steps: int, gated: bool) -> Tensor:
-    """Add a recurrent layer: the product with the input for all steps, then both directions, then their sum."""
     width = start.shape[-1]
     with net.block("input"):
         gates = net.batch_norm(net.linear(x, 3 * width if gated else width, bias=False))
@@ -126,7 +125,6 @@ def _cell(net: Layers, x: Tensor, h: Tensor, weight: Tensor) -> Tensor:
 
 
 def _gated_cell(net: Layers, x: Tensor, h: Tensor, weight: Tensor) -> Tensor:
-    """Add a gated recurrent unit: z * new + (1 - z) * h, where r scales the product of h in the new state."""
     of_h = net.split(net.linear(h, weight.shape[0], parameters=[weight], name="from_state"), 3, name="state_parts")
     of_x = net.split(x, 3, name="input_parts")
     z, r = (net.sigmoid(net.add(of_x[k], of_h[k], name=f"{gate}_sum"), name=gate) for k, gate in enumerate("zr"))

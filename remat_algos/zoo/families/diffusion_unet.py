@@ -156,7 +156,6 @@ class _Parts:
         return net.add(x, net.convolution(net.view(y, *x.shape), channels, 1, name="out"))
 
     def _transformer(self, x: Tensor, text: Tensor) -> Tensor:
-        """Add a Transformer block with pixels as tokens: self-attention, attention to the text, gated linear layers."""
         net = self.net
         batch, channels, rows, columns = x.shape
         y = net.convolution(net.group_norm(x), channels, 1, name="proj_in")

@@ -77,7 +77,6 @@ def _bottleneck(net: Layers, x: Tensor, width: int, stride: int, dilation: int, 
 
 
 def _pyramid(net: Layers, x: Tensor) -> Tensor:
-    """Add pyramid pooling: append the means over 1, 4, 9 and 36 regions, resized to the size of x."""
     levels = []
     for k, parts in enumerate(POOL_BINS):
         with net.block(f"ppm.{k}"):

@@ -90,8 +90,6 @@ def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: in
 
 
 def _transformed(net: Layers, x: Tensor, inner: int, experts: int, capacity: int, balances: list[Tensor]) -> Tensor:
-    """Add two linear layers with a ReLU between, dense or as experts, with a residual connection."""
-
     def products(rows: Tensor, name: str) -> Tensor:
         with net.scope(name):
             y = net.dropout(net.relu(net.linear(rows, inner, bias=False, name="wi")))
