@@ -294,7 +294,6 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             )
 
     def _check_over(self) -> None:
-        """Raise AllocationError unless each overwritten buffer is last live at the first step of its successor."""
         if self.over.max(initial=-1) >= len(self):
             raise AllocationError(
                 "`over` names buffer {under}; buffers are 0 to {last}", under=self.over.max(), last=len(self) - 1

@@ -373,7 +373,6 @@ class _ArenaRow:
         return arena, np.where(empty, np.maximum(fixed, 0), at - self.start[arena])
 
     def check(self) -> None:
-        """Raise an error if some buffer cannot fit, or if the buffers that are live at some step cannot all fit."""
         buffers, size, own = self.buffers, self.rounded.size, self.rounded.fixed_arena
         end = buffers.fixed + size
         refuse(
@@ -466,7 +465,6 @@ def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> Packing
 
 
 def _check_steps(row: _ArenaRow, clock: Clock) -> None:
-    """Raise CapacityError if the buffers that are live at one of the fullest steps do not fit into the arenas."""
     within = _part_of(clock, tuning.STEPS_TIME)
     with suppress(OutOfTime):
         for section in np.argsort(-row.blocks.live, kind="stable")[: tuning.MAX_SHIFTS].tolist():

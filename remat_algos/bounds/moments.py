@@ -162,7 +162,6 @@ class _MomentChoice:
 
 
 def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
-    """Return the nodes as ints; raise ArgumentError unless each is needed and an ancestor of the next."""
     chain = [int(v) for v in nodes]
     if not 1 <= len(chain) <= tuning.MAX_MOMENTS:
         raise ArgumentError(
@@ -347,7 +346,6 @@ class _Program:
         self.clauses = self.clauses[:, self.state[self.clauses[2]] != 0]
 
     def bound(self, seconds: float | None, whole: bool = True) -> LowerBound:
-        """Solve the program or its linear relaxation; subtract a margin for float errors, then round the bound up."""
         graph, state, at, needed = self.graph, self.state, self.variables, self.graph.needed_compute
         base = LowerBound(needed, tuple(self.moments.values()), of=TIME if self.times else COMPUTE)
         if not self.possible:

@@ -46,7 +46,6 @@ def gpu_missing() -> str | None:
 
 
 def _cupy() -> tuple[Any, str | None]:
-    """Return (CuPy, None) if CuPy can compute on a GPU, else (None, reason)."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -68,7 +68,6 @@ def _sizes(backend: str) -> tuple[int, ...]:
 
 
 def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
-    """Return the graph that is timed: for each size, nodes with different numbers of inputs, some of them shorter."""
     memory: list[int] = []
     edges: list[tuple[int, int]] = []
     # Each size occurs twice, because the first nodes of a size also touch new memory, which takes time.

@@ -228,7 +228,6 @@ class RunLoop:
         return list(zip(self.simulation.lifetimes.made_at[other].tolist(), value[other].tolist(), strict=True))
 
     def _check_reads(self, reads: list[int]) -> None:
-        """Raise StaleValueError if a value that the step reads has changed since it was computed."""
         for x in reads:
             i = self._newest[x]
             if _word(self._operators.checksum(self._arrays[i])) != self._sums[i]:
@@ -279,7 +278,6 @@ def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
 
 
 def _word(checksum: Any) -> int:
-    """Convert a checksum of the operators to a uint32; a float is rejected, since it would lose bits."""
     try:
         fraction = isinstance(checksum, float) or getattr(getattr(checksum, "dtype", None), "kind", "u") not in "ui"
         if not fraction and 0 <= (word := int(checksum)) < 2**32:

@@ -187,7 +187,6 @@ def _in_place(cells: ColumnTable) -> dict[str, int | tuple[int, ...] | str | Non
 
 
 def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequence[int]:
-    """Parse whole numbers from 0 to 2**53 - 1; in an optional column, empty cells count as -1, and -1 is allowed."""
     numbers = []
     for row, text in enumerate(table.texts(column)):
         if optional and text in ("", "-1"):

@@ -57,7 +57,6 @@ def split_unit(name: str) -> tuple[str, str, bool]:
 
 
 def _spellings(name: str) -> list[str]:
-    """Return a name and, if it ends in a known unit, also the name without this unit."""
     base, unit, _ = split_unit(name)
     return [name, base] if unit.lower() in SIZE_UNITS or unit.lower() in COST_UNITS else [name]
 
@@ -129,11 +128,7 @@ Known = Mapping[str, tuple[str, ...]]
 
 @dataclass(slots=True, eq=False)
 class ColumnTable:
-    """The cells of each column, one per row, without surrounding white space; empty cells are "".
-
-    Messages give the line of a row in the file or, without `lines`, its `noun` and name. `header` contains the column
-    names in the file, and `units` the units in these names.
-    """
+    """The cells of each column, one per row, without surrounding white space; messages name `lines` or `noun`."""
 
     source: str
     columns: Mapping[str, list[str]]

@@ -188,7 +188,6 @@ def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[Computa
 
 
 def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | ComputationGraph:
-    """Call the reader of a format, and check its result, because users can register readers."""
     try:
         result = form.read(content, source)
     except GraphError as error:

@@ -198,7 +198,6 @@ class Order:
 
     @faults_as(PlanError)
     def _of_lines(self, node_names: Collection[str]) -> tuple[list[str], list[Other] | None]:
-        """Return the computed nodes, and the list of other actions, which is None if the lines are only names."""
         lines = [line for line in self.lines if line in node_names or not line.startswith("#")]
         if not lines:
             raise fault(self.source, EMPTY, forms=FORMS)
@@ -293,7 +292,6 @@ class Order:
         return Schedule(order, simulation.schedule.loads, rows, _placed(simulation, ends))  # type: ignore[arg-type]
 
     def _freed(self, simulation: Simulation, live: dict[int, list[int]], step: int, name: str) -> int:
-        """Remove the instance that a line frees from `live`, and return it."""
         graph, order = simulation.graph, simulation.schedule.order
         try:
             value = graph.value_id(name)
@@ -320,7 +318,6 @@ class Order:
 
 
 def _placed(simulation: Simulation, ends: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the rows of stores that are not at their default steps; `ends` are the ends of all instances."""
     lives, rows = simulation.lifetimes, list[tuple[int, int]]()
     first = set(np.unique(lives.value, return_index=True)[1].tolist())
     made_at = lives.made_at.tolist()

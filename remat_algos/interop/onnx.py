@@ -127,7 +127,6 @@ def _inlined(model: Any, source: str) -> Any:
 
 
 def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...]) -> None:
-    """Raise GraphError for a name written twice or read before it is written; `outside` has the outer graphs' names."""
     written = outside.new_child()
     # A FunctionProto lists its inputs by name and has no initializers.
     local = isinstance(graph, onnx.FunctionProto)
@@ -190,7 +189,6 @@ def _first_value(node: Any) -> str:
 
 
 def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
-    """Return a copy with an inferred shape for every tensor; raise GraphError if a tensor has none."""
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
     symbols = _symbols(sized.graph)
@@ -311,8 +309,6 @@ class _Extent(NamedTuple):
 
 
 class _OnnxRows:
-    """Converts a model, in which every tensor has a size, to the table rows of a graph."""
-
     def __init__(self, model: Any) -> None:
         self.graph = model.graph
         self.opset = next((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS), 1)

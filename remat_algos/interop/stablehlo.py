@@ -177,7 +177,6 @@ def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
 
 
 def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) -> list[str]:
-    """Return each dimension as a string: its length, the user's expression for it, or else its position."""
     shape = []
     for axis in range(kind.rank):
         place = f"{name}[{axis}]"
@@ -266,8 +265,6 @@ def _name(function: Any) -> str:
 
 
 class _HloRows:
-    """Converts the operations of a module to table rows, in order; `names` maps MLIR values to names."""
-
     def __init__(self, module: Any) -> None:
         self.functions = {_name(function): list(_blocks(function)) for function in _functions(module)}
         if "main" not in self.functions:
@@ -382,7 +379,6 @@ def _blocks(operation: Any) -> Iterator[Any]:
 
 
 def _operands(operation: Any) -> Iterator[Any]:
-    """Yield the values that an operation and its regions read, including values computed in the regions."""
     yield from operation.operands
     for block in _blocks(operation):
         for inner in block.operations:

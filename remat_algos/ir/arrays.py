@@ -219,7 +219,6 @@ def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphE
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Convert an array of objects to numbers if all entries are numbers."""
     try:
         plain = np.asarray(array.tolist())
     except (TypeError, ValueError):

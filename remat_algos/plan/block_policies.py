@@ -248,11 +248,7 @@ class _BlockSearch:
         return list(every[order[host[order] <= self.host]])
 
     def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
-        """Return the memory trace, and the steps that bound the parts of the blocks.
-
-        The second result is the first step of each forward part, and the step after the last one; the third is the live
-        bytes before these steps. The last is the first step of each backward part, and the step after it.
-        """
+        """Return the memory trace, the bounds of forward parts, live bytes there, and the bounds of backward parts."""
         order, lives = simulation.schedule.order, simulation.lifetimes
         step = np.empty(self.graph.n_nodes, np.int64)
         step[order[::-1]] = np.arange(order.size)[::-1]

@@ -211,8 +211,6 @@ def _claimed_bound(record: Mapping[str, Any], of: str) -> LowerBound | None:
 
 @dataclass(frozen=True, slots=True)
 class _Proofs:
-    """Proofs of the bounds that a record claims for schedules with a peak within a limit."""
-
     record: Mapping[str, Any]
     played: Timeline
     limit: int

@@ -583,7 +583,6 @@ def _recomputed(plan: Plan) -> str:
 
 
 def _peak_certificate(plan: Plan) -> str:
-    """Return text about the lower bound on the peak, and about the plan's distance from it if the peak is minimized."""
     bound, peak = plan.peak_bound, plan.peak_memory
     if peak <= bound:
         return "no schedule has a lower peak"
@@ -592,7 +591,6 @@ def _peak_certificate(plan: Plan) -> str:
 
 
 def _certificate(plan: Plan, bound: LowerBound) -> str:
-    """Return text about the lower bound on compute, its source, and the plan's distance from it."""
     compute, one_pass = bound.amount, plan.graph.needed_compute
     whose = f", {SCHEDULES_OF[bound.scope]} only" if bound.scope in SCHEDULES_OF else ""
     extra = f", {fine_percent(compute - one_pass, one_pass)} more than one pass" if compute > one_pass else ""

@@ -109,12 +109,7 @@ def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -
 
 
 def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int64) -> Float64:
-    """Place blocks and bends so that connected ones are close, by sweeps down and up over the layers.
-
-    A sweep orders the items of a layer by the mean place of their neighbours in the previous layer, and places them as
-    close to this mean as possible without overlaps or changes of the order (isotonic regression). A search for fewer
-    crossings may improve the order.
-    """
+    """Place connected blocks and bends close, by sweeps with isotonic regression of the places of neighbours."""
     levels = int(layer[items].max(initial=-1)) + 1
     rows = _rows(items, layer[items], levels)
     ways = [

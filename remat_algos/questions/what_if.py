@@ -128,11 +128,7 @@ def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlippedDecision:
-    """The simulation of a schedule in which one decision is flipped.
-
-    `freed` and `added` are the largest decrease and the largest increase of the live bytes at any step. `freed_steps`
-    and `added_steps` are the numbers of steps at which they occur.
-    """
+    """A schedule with one decision flipped; `freed` and `added` are the largest changes of the live bytes."""
 
     schedule: Schedule
     compute: int

@@ -345,7 +345,6 @@ def may_leave(graph: ComputationGraph, constraints: Constraints | None) -> Bool:
 
 
 def _modules(graph: ComputationGraph, members: Any, what: str) -> Int64 | None:
-    """Return the ascending ids of the nodes that match modules, names or patterns, or None if `members` is None."""
     if members is None:
         return None
     ids, names = set[int](), graph.node_names()

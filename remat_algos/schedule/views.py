@@ -395,10 +395,9 @@ def clock(played: Timeline) -> str:
 
 
 def trace_events(played: Timeline) -> dict[str, Any]:
-    """Return trace events for Perfetto and `chrome://tracing`; costs without a time unit are treated as microseconds.
+    """Return trace events for Perfetto and `chrome:
 
-    Each run and copy is a complete event in its engine's thread; runs are grouped under one event per phase (forward,
-    recomputed, backward). Counters show the bytes on the device (without residents) and on the host.
+    tracing`; costs without a time unit count as microseconds.
     """
     events: list[dict[str, Any]] = [_named("process_name", name=f"plan ({clock(played)})")]
     for thread, (engine, row) in enumerate(spans(played).items()):

@@ -127,7 +127,6 @@ def _within(limits: Limits, candidates: Sequence[Candidate]) -> list[int]:
 def _shortage(
     limits: Limits, candidates: Sequence[Candidate], lowest: Candidate | None, proof: LowerBound | None, bound: int
 ) -> Message:
-    """Return the first clauses of the message: the limit that no plan meets, and the lowest value that was reached."""
     graph, labels, within = limits.graph, limits.graph.labels, _within(limits, candidates)
     if limits.limit is not None and limits.limit < 0:
         return Message(

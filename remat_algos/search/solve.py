@@ -117,12 +117,7 @@ def solve(request: Request) -> Plan:
 
 
 def answered(request: Request, clock: Clock, lowest: Plan | None = None) -> Plan:
-    """Return the best plan for a request; raises the errors of `solve`.
-
-    A budget such as "least+1%" takes two searches: one for "least", and one with a limit 1 % above the peak that the
-    first search found. The cheaper plan is returned. `lowest` is the plan for "least" if the caller has it. With "auto"
-    the second search starts from the first plan.
-    """
+    """Return the best plan for a request; `lowest` is the plan for "least", from which "least+1%" searches again."""
     share = request.budget.above_lowest
     if share is None:
         return _answered(request, clock)

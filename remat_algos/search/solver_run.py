@@ -504,7 +504,6 @@ class SolverRun:
             run[:] = run[best % 2 :: 2]
 
     def _report(self, name: str, report: Progress | None) -> Progress | None:
-        """Return the progress callback for one solver; it adds the solver's name and the best candidate to the text."""
         limits, bound = self.limits, ""
         if report is None:
             return None

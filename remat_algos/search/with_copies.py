@@ -241,7 +241,6 @@ class _CopySearch:
         )
 
     def _annealer(self, rate: float = 1.0, leaving: Bool | None = None) -> Annealer:
-        """Return an annealer for the link, with rates multiplied by `rate`; it stores only values in `leaving`."""
         return Annealer(
             self.graph,
             self.clock,

@@ -156,7 +156,6 @@ def sweep(
 
 
 def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Store the graph of each job, and yield the job's name and record. Raise SweepError if a job is invalid."""
     known, by_object = store.sources(), dict[tuple[int, str], str]()
     before = dict(known)
     for each in placed:

@@ -115,7 +115,6 @@ Filling = tuple[tuple[Any, ...], dict[str, Any]]
 
 @cache
 def _sheets() -> dict[str, str]:
-    """The question and answer of each topic, and the text about gradients; each paragraph is one line."""
     _, *sections = files("remat_algos.teach").joinpath("sheets.md").read_text("utf-8").split("\n## ")
     paragraphs = [[" ".join(each.split("\n")) for each in section.strip().split("\n\n")] for section in sections]
     return {topic: "\n\n".join(rest) for topic, *rest in paragraphs}

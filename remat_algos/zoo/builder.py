@@ -113,7 +113,6 @@ class Builder:
         return self._unique(f"{full}_{times + 1}") if times else full
 
     def _claim(self, name: str) -> str:
-        """Reserve a full name that a caller chose, perhaps with `named`."""
         if name in self._used:
             raise self.fault("the name {name} is already used; choose another one, or read that tensor", name=name)
         self._counts[name] = 1

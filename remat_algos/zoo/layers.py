@@ -116,7 +116,6 @@ class Layers(Convolutions, Products):
             return self.view(y, *x.shape), self._balance(probabilities, places)
 
     def _places(self, probabilities: Tensor, chosen: int) -> Tensor:
-        """Choose the experts of each row and its place in their inputs; `once`, because a second run could differ."""
         return self.run(
             "Route",
             [probabilities],

@@ -163,7 +163,6 @@ def _cut_rows(graph: ComputationGraph, limit: int, closure: LowerBound) -> Itera
 
 
 def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
-    """Return the bound as an exact sum, "1 recomputed + 6 B too many x 0.04286 for a byte = 1.257", and its total."""
     from fractions import Fraction
 
     exact = compute - left * price
@@ -185,7 +184,6 @@ def _decimal(amount: Fraction | int) -> str:
 
 
 def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
-    """Count nodes by kind of operation, ": conv 12, relu 3"; "" if the graph has no operations."""
     if graph.labels.ops is None or not nodes:
         return ""
     counts = Counter(graph.labels.op(v) or "other" for v in nodes).most_common()

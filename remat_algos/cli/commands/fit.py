@@ -88,7 +88,6 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
 
 
 def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
-    """Raise RematError if the varied option is not a numeric option of the model, or also has a fixed value."""
     options_by_name = options_of(model)
     numbers = [name for name, option in options_by_name.items() if option.own and option.kind.startswith("int")]
     if vary in numbers and vary not in options:

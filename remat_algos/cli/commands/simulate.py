@@ -175,7 +175,6 @@ def _print_table(simulation: Any, form: str, steps: range | None) -> None:
 
 
 def _print_matrices(simulation: Any, form: str) -> None:
-    """Print R and S as a text picture, or as CSV with a row for each entry that is 1 in either matrix."""
     from remat_algos.plot.characters import text
 
     if form == "text":
@@ -194,7 +193,6 @@ def _words(names: Sequence[str]) -> str:
 
 
 def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
-    """Split names at commas; a name that contains a comma must be given alone."""
     names = []
     for words in texts:
         try:

@@ -42,7 +42,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _problem(plan: "Plan") -> Iterator[str]:
-    """Yield the entries that define the problem; the bound of the plan holds for this problem."""
     derivation = plan.graph.derivation
     if derivation is not None:
         options = derivation.options
@@ -63,6 +62,5 @@ def _problem(plan: "Plan") -> Iterator[str]:
 
 
 def _not_checked(record: dict[str, Any]) -> list[str]:
-    """Return the names of unchecked entries: `NEVER_CHECKED`, and all details except the proof of the bound."""
     details = [f"details.{name}" for name in record["details"] if name != "bound"]
     return [*(name for name in NEVER_CHECKED if name != "details"), *details]

@@ -62,7 +62,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationGraph | None, str]:
-    """Return the undirected graph, the directed graph that names its vertices (None for PACE), and a description."""
     if _is_pace(arguments.graph):
         if arguments.nodes is not None:
             raise RematError("--nodes {nodes!p}: the width does not need sizes; leave it out", nodes=arguments.nodes)

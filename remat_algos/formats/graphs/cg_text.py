@@ -41,7 +41,6 @@ class _Record:
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Parse rows in the order of the variables; names are OPERATION_ID as in the authors' other files."""
     lines = _Lines(text, source)
     n_variables, n_records = lines.numbers("the numbers of variables and of records", 2)
     if n_records % 2:

@@ -46,7 +46,6 @@ Texts = dict[str, str]
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Parse rows from DOT text; nodes are in the order of first appearance, and drawing attributes are skipped."""
     if len(text) > MAX_READ:
         raise fault(
             source,

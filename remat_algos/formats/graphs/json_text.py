@@ -296,7 +296,6 @@ class _Reader:
     def _named(
         self, record: dict[str, Any], what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]
     ) -> tuple[_Fields, dict[str, Meaning]]:
-        """Return the entries with normalized keys, and the meanings of those keys that are costs."""
         entries: dict[str, Any] = {}
         costs: dict[str, Meaning] = {}
         unknown = []

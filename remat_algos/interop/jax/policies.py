@@ -134,8 +134,6 @@ class Naming:
 
 
 class _NamedRun:
-    """Evaluates a jaxpr equation by equation and names its values; equal equations are evaluated once."""
-
     def __init__(self, naming: Naming, prefix: str, scan: Scan | None) -> None:
         self.naming = naming
         self.prefix = prefix

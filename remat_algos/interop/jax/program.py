@@ -46,11 +46,7 @@ def is_value(read: Any) -> bool:
 
 @dataclass(slots=True)
 class Equation:
-    """An equation of a program.
-
-    Its values are numbered from `first`. `reads` contains a Source or Literal for each operand. `effect_before` is the
-    value of 0 bytes that represents the previous effect, or -1.
-    """
+    """An equation of a program; `reads` has a Source or Literal per operand, `effect_before` a value or -1."""
 
     eqn: Any
     reads: list[Any]

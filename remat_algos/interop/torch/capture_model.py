@@ -379,8 +379,6 @@ class _Row:
 
 
 class _JointRows:
-    """Builds the table rows of a graph: one for each operator that stores something, and one for the boundary."""
-
     def __init__(self, joint: fx.Graph, num_forward: int) -> None:
         outputs = list(joint.output_node().args[0])
         self.forward_outputs = [node for node in outputs[:num_forward] if isinstance(node, fx.Node)]

@@ -408,7 +408,6 @@ def _notes(blocks: Blocks, notes: Sequence[str], stashed: int) -> Iterator[tuple
 
 
 def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
-    """Return the decisions on the blocks, with saved operators as selectors; omit those that PyTorch cannot save."""
     node, selected = {name: v for v, name in enumerate(captured.graph.node_names())}, []
     loads = set(policy.simulation.schedule.loads[:, 1].tolist())
     for each, arguments in zip(policy.treatments, captured.arguments, strict=True):

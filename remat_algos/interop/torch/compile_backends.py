@@ -239,7 +239,6 @@ def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
 
 
 def _monitor_of(called: Any, options: Mapping[str, Any] | None, model: Any) -> Callable[[], Callable[[], None]] | None:
-    """Return a function that monitors calls of a model compiled by a backend, or None for a backend without plans."""
     named = _backend_by(options) if called is remat else None
     plans = getattr(named or called, "partitioner", None) or keywords_of(called).get("partition_fn")
     partitioner = getattr(plans, "partitioner", plans)  # InductorPartitioner wraps its partitioner

@@ -632,7 +632,6 @@ def no_gradient(operator: str, names: Sequence[str]) -> GraphError:
 
 
 def _check_gradients(recorder: _Recorder, loss: torch.Tensor, operators: Sequence[str]) -> None:
-    """Raise GraphError for parameters that get no gradient because PyTorch lacks the gradient of an operator."""
     trained = [each for each in recorder.step.fakes.values() if each.requires_grad]
     lacking = {id(each): recorder.names.get(id(each), "an input") for each in trained if each.grad is None}
     names, seen, pending = set(), set(), [(loss.grad_fn, False)]

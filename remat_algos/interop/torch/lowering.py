@@ -102,7 +102,6 @@ class _Lowering:
             self.copies[node, stored] = self.graph.node_copy(node)
 
     def run(self, step: Step) -> None:
-        """Add the calls of a step: its loads, its operator, its stores, and waits for the copies of values to free."""
         for i in step.loads:
             self._load(i)
         self._run(step)

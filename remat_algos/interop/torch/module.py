@@ -294,7 +294,6 @@ def _one_pass(
     *,
     gradients: bool,
 ) -> list[tuple[str, Any]]:
-    """Run a forward pass, return (name, value) pairs to compare, and restore the generators and all tensors."""
     slots = [(module, name) for module in model.modules() for name, each in module._buffers.items() if each is not None]
     buffers = [module._buffers[name] for module, name in slots]
     parameters = {name: model.get_parameter(name) for name in written}
@@ -359,13 +358,11 @@ def _named_leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[
 
 
 def _name(path: Sequence[Any]) -> str:
-    """Return the name of an input: 0 for the first argument, 'scale' for a keyword, 0['x'] for an item."""
     first, *inner = path
     return (str(first.idx) if hasattr(first, "idx") else repr(first.key)) + path_text(inner)
 
 
 def _described(leaf: Any) -> str:
-    """Describe a tensor by dtype, shape, device and `requires_grad`; any other object by its repr."""
     if not isinstance(leaf, torch.Tensor):
         return repr(leaf)
     gradient = ", requires_grad" if leaf.requires_grad else ""

@@ -428,11 +428,7 @@ def compile_id() -> tuple[int, int] | None:
 
 
 class Break(NamedTuple):
-    """A graph break of torch.compile; `reason` is empty if PyTorch does not record it.
-
-    `frames` lists (file, line number, function, source line), outermost call first. The source line is empty if nothing
-    of the function is captured.
-    """
+    """A graph break of torch.compile: its `reason` or "", and `frames` of (file, line, function, source line)."""
 
     reason: str
     frames: list[tuple[str, int, str, str]]

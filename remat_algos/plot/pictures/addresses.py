@@ -86,7 +86,6 @@ def addresses(
 
 
 def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Allocation, SplitAllocation | None]:
-    """Stack all arenas in one allocation; return it, and the original if that is a SplitAllocation, else None."""
     check_kind(allocation, Allocation, "allocation", SplitAllocation)
     if not isinstance(allocation, SplitAllocation):
         return allocation, None
@@ -213,7 +212,6 @@ def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple
 
 
 def _name_of(allocation: Allocation, i: int, simulation: Simulation | None) -> str:
-    """Return the name of a buffer or of its value, or its index without a simulation; "" for a workspace."""
     if allocation.buffers.names:
         return allocation.buffers.names[i]
     if simulation is None:

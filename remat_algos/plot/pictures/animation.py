@@ -352,7 +352,6 @@ def _dots(graph: ComputationGraph, drawing: _PixelPlaces, states: NDArray[np.int
 
 
 def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
-    """Return the names of nodes and the captions of all steps; a clip path shows one caption at a time."""
     labels, ink, y = animated.lanes.graph.labels, INKS["light"]["ink"], BASE + 2 * LINE - 4
     named = zip(drawing.names, drawing.points.tolist(), strict=False)
     below = drawing.radius + 12

@@ -129,7 +129,6 @@ def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[i
 
 
 def _names(family: LowerSetFamily, members: Bool) -> list[str]:
-    """Return the label of each set: its members if all are letters, else the members that no other member reads."""
     if len(family) > 80:
         return []
     if not letters_only(family.graph):

@@ -90,7 +90,6 @@ def report(plan: Plan | Simulation, compared: Plan | Simulation | None = None, *
 
 
 def _page(data: dict[str, object], title: str) -> str:
-    """Return the HTML; "<" is escaped in the data, so that no name can close the script element."""
     folder = files("remat_algos.plot.pictures")
     style, script = ((folder / name).read_text("utf-8") for name in ("report.css", "report.js"))
     inline, kind = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"), "json"

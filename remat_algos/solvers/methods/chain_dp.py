@@ -238,7 +238,6 @@ def _unit(memory: StageMemory, free: int, slots: int) -> int:
 
 
 def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> int | None:
-    """Return the lower bound for a limit, from `table` if it is exact, else from a table rounded down."""
     lower = chain.lower
     if not (table.unit == lower.unit == table.memory.unit and table.memory.same_as(lower)):
         table = ChainTable.of(chain, lower, limit, None, clock, unit=table.unit, up=False)

@@ -246,11 +246,8 @@ class Choice:
 def by_frontiers(maps: FeatureMaps) -> Bool:
     """Mark the nodes to recompute by algorithm 1 of echo2020 and its code (apache/mxnet#18228), bool[n].
 
-    The recomputed nodes are called the mirror path. At first it consists of all cheap nodes. Its frontier consists of
-    the nodes whose inputs all come from heavy or removed nodes. Frontier nodes that share inputs form a group. If a
-    group is removed, its values and the inputs that are also read outside the frontier must be allocated; its other
-    inputs are released. A group that releases at least as many bytes as it allocates is removed, and the frontier
-    advances. Groups with smaller ids come first.
+    Frontier nodes that share inputs form a group. A group that releases at least as many bytes as it allocates is
+    removed, and the frontier advances. Groups with smaller ids come first.
     """
     return maps.recomputable & ~_FrontierGroups(maps).removed()
 

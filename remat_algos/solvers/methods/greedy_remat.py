@@ -112,8 +112,6 @@ def walk(
 
 
 class _Walks:
-    """Runs the scans of a search (walks), and remembers the peak and the compute of the resulting schedules."""
-
     def __init__(self, graph: ComputationGraph, clock: Clock, *, moves: bool, rule: Rule) -> None:
         self.graph = graph
         self.clock = clock

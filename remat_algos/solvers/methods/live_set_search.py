@@ -84,8 +84,6 @@ def live_set_search(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SearchEnd:
-    """The result of one search: the schedule, if any. `proven` means that no better schedule exists."""
-
     schedule: Schedule | None
     key: int
     proven: bool

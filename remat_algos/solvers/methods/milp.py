@@ -236,7 +236,6 @@ class _StageProgram:
         return len(self.costs) - 1
 
     def _stage(self, t: int, live: dict[int, int]) -> dict[int, int]:
-        """Add the rows of stage t; return the variable S[t + 1, x] of each value x."""
         again = {k: self._variable(self.compute[k], whole=True) for k in range(t) if t <= self.last_stage[k]}
         self.runs |= {(t, k): variable for k, variable in again.items()}
         run = again | {t: ONE}

@@ -118,8 +118,6 @@ def _run(
 
 
 class _LimitSearch:
-    """Runs the searches on one graph; `part` is their share of the remaining time and progress."""
-
     def __init__(
         self, graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float
     ) -> None:

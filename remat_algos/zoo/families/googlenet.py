@@ -86,7 +86,6 @@ def _stem(net: Layers, x: Tensor, width: int, norm: bool) -> Tensor:
 
 
 def _inception(net: Layers, x: Tensor, channels: Sequence[int], norm: bool) -> Tensor:
-    """Concatenate four branches; without norms, the ReLUs of their last convolutions follow the concatenation."""
     one, before_three, three, before_five, five, pooled = channels
     y1 = _unit(net, x, one, 1, "conv1", norm, relu=norm)
     y3 = _unit(net, x, before_three, 1, "proj3", norm)
@@ -109,7 +108,6 @@ def _head(net: Layers, x: Tensor, classes: int, width: int, norm: bool) -> Tenso
 def _unit(
     net: Layers, x: Tensor, channels: int, kernel: int, name: str, norm: bool, *, stride: int = 1, relu: bool = True
 ) -> Tensor:
-    """Add a convolution, padded so that stride 1 keeps the image size, and optionally a norm and a ReLU."""
     x = net.convolution(x, channels, kernel, stride=stride, padding=kernel // 2, bias=not norm, name=name)
     x = net.batch_norm(x, name=f"{name}.norm") if norm else x
     return net.relu(x, name=f"{name}.relu") if relu else x
