@@ -116,3 +116,11 @@ def recomputable(graph, **options):
 
 def nodes(flags):
     return set(np.flatnonzero(flags).tolist())
+
+
+def tensors(maps):
+    """The graph G of the files echo_*.py in examples/by_the_book, and its heavy nodes, from feature maps."""
+    graph = maps.graph
+    rows = [graph.value_indptr, *maps.readers()]
+    arrays = [maps.read_indptr, maps.value, *rows, np.where(graph.output, 0, graph.memory)]
+    return (*(np.array(row, np.int64) for row in arrays), np.array(maps.read_back)), ~maps.recomputable

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from docs.reproductions.echo2020.passes import by_algorithm_1
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward
@@ -15,10 +16,12 @@ from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.chain_stages import BACKWARD, LEAF, SWEEP, stages_of
 from remat_algos.solvers.methods.chen_greedy import Walk, paper_grid
+from remat_algos.solvers.methods.echo import Choice
 from remat_algos.solvers.methods.revolve import forward_runs
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.structure.cuts import ForwardPart, segment_counts
 from tests.books import FOLDER, book
+from tests.echo_cases import attention, echoed, network, random_networks, tensors
 from tests.small_graphs import training_chain
 from tests.strategies import rows
 
@@ -254,3 +257,33 @@ def test_the_closed_form_of_revolve_is_its_recurrence():
     for n in (1, 2, 3, 7, 20, 45):
         for s in range(1, 12):
             assert book("revolve").forward_steps(n, s) == book("revolve").recurrence(n, s)
+
+
+# ---------------------------------------------------------------- echo2020
+
+
+def test_echo_pass_recomputes_what_echo_recomputes():
+    """On graphs of single values; `check_paper` in test_solvers_echo.py has nodes of several."""
+    for graph in random_networks(COUNT):
+        maps = Choice.of(graph).maps
+        G, heavy = tensors(maps)
+        path = book("echo_pass").echo_pass(G, heavy)
+        candidate = echoed(graph, mode="paper")
+        assert book("echo_pass").stash(path, G) == candidate.details["stash"]
+        assert maps.recomputed(path).tolist() == (candidate.schedule.mirror_count(graph.n_nodes) > 0).tolist()
+
+
+def test_echo_algorithm_1_recomputes_what_the_reproduction_recomputes():
+    for graph in random_networks(COUNT):
+        maps = Choice.of(graph).maps
+        path = book("echo_algorithm_1").algorithm_1(*tensors(maps))
+        assert path.tolist() == by_algorithm_1(maps).tolist()
+
+
+@pytest.mark.parametrize("steps", [3, 5, 8])
+def test_the_example_of_figure_13(steps):
+    """Algorithm 1 as printed saves nothing, which the paper does not mention."""
+    G, heavy = tensors(Choice.of(network(attention(steps))).maps)
+    pass_ = book("echo_pass")
+    assert pass_.stash(pass_.echo_pass(G, heavy), G) == 2 * steps
+    assert pass_.stash(book("echo_algorithm_1").algorithm_1(G, heavy), G) == steps**2

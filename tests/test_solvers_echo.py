@@ -1,4 +1,4 @@
-"""Echo: the cases of the notes by number, the minimum stash against all choices, mode "paper" line by line."""
+"""Echo: the cases of the notes by number, the minimum stash against all choices, mode "paper" by the book."""
 
 from dataclasses import replace
 
@@ -14,6 +14,7 @@ from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.echo import MODES, Choice, by_frontiers, heavy_nodes
 from remat_algos.zoo.registry import build
+from tests.books import book
 from tests.echo_cases import (
     CASES,
     attention,
@@ -26,6 +27,7 @@ from tests.echo_cases import (
     nodes,
     random_networks,
     recomputable,
+    tensors,
 )
 from tests.oracles import echo as oracle
 from tests.raising import raises
@@ -212,7 +214,7 @@ def test_mode_paper_does_what_its_lines_say_whatever_the_graph(graph):
 
 def check_paper(graph):
     maps = Choice.of(graph).maps
-    assert nodes(by_frontiers(maps)) == oracle.Passes(graph, nodes(maps.recomputable)).frontiers()
+    assert nodes(by_frontiers(maps)) == nodes(book("echo_pass").echo_pass(*tensors(maps)))
     stash(graph, "paper")
 
 

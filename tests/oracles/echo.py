@@ -1,4 +1,4 @@
-"""echo2020 by sets: the stash of a schedule, the minimum stash, and the two published algorithms line by line."""
+"""echo2020 by sets: the stash of a schedule, the minimum stash, and the order of the pass merged into MXNet."""
 
 from tests.oracles.plain import plain
 
@@ -43,14 +43,13 @@ def minimum_stash(graph, allowed):
     return min(((stashed, len(recomputed)) for stashed, recomputed in choices(graph, allowed)), default=(0, 0))
 
 
-class Passes:
-    """The published algorithms on a graph whose nodes `cheap` are not heavy."""
+class MergedPass:
+    """The order of the pass merged into MXNet on a graph whose nodes `cheap` are not heavy."""
 
     def __init__(self, graph, cheap):
         self.g = g = plain(graph)
         self.cheap = set(cheap)
         self.nodes = [v for v in g.forward() if v in g.needed()]
-        self.back = read_back(g)
         self.reads = {v: [x for x in g.reads[v] if x not in g.outputs] for v in self.nodes}
         values = {x for v in self.nodes for x in g.values[v]} - g.outputs
         self.readers = {x: [v for v in self.nodes if x in self.reads[v]] for x in values}
@@ -61,63 +60,6 @@ class Passes:
 
     def successors(self, v):
         return [w for x in self.values[v] for w in self.readers[x]]
-
-    def size(self, edges):
-        return sum(self.g.memory[x] for x in edges)
-
-    def algorithm_1(self):
-        """Nodes on the recomputation paths."""
-        removed = set()
-        for root in self.nodes:
-            if root in self.cheap and self.successors(root):
-                continue
-            region, todo = {root}, [root]
-            while todo:
-                for u in self.inputs(todo.pop()):
-                    if u in self.cheap and u not in region:
-                        region.add(u)
-                        todo.append(u)
-            for s in sorted(region & self.cheap):
-                alloc, rel = set(), set()
-                for e in self.reads[s]:
-                    for n in set(self.readers[e]) & region:
-                        alloc |= {x for x in self.values[n] if self.readers[x] or x in self.back}
-                        rel |= set(self.reads[n])
-                    alloc |= {e} & self.back
-                if self.size(rel) >= self.size(alloc):
-                    removed.add(s)
-        return self.cheap - removed
-
-    def frontiers(self):
-        """Nodes on the mirror path."""
-        removed = set()
-        while True:
-            fixed = (set(self.nodes) - self.cheap) | removed
-            frontier = [v for v in self.nodes if v in self.cheap - removed and set(self.inputs(v)) <= fixed]
-            group = next((group for group in self.groups(frontier) if self.is_removed(group, frontier)), None)
-            if group is None:
-                return self.cheap - removed
-            removed |= group
-
-    def groups(self, frontier):
-        """Frontier nodes that share inputs, the smallest id first."""
-        for v in frontier:
-            group = {v}
-            while True:
-                edges = {x for u in group for x in self.reads[u]}
-                more = group | {w for w in frontier if edges & set(self.reads[w])}
-                if more == group:
-                    break
-                group = more
-            yield group
-
-    def is_removed(self, group, frontier):
-        alloc = {x for v in group for x in self.values[v] if self.readers[x] or x in self.back}
-        rel = set()
-        for x in {x for v in group for x in self.reads[v]}:
-            inside = x not in self.back and set(self.readers[x]) <= set(frontier)
-            (rel if inside else alloc).add(x)
-        return self.size(rel) >= self.size(alloc)
 
     def visits(self):
         """The nodes in the order in which the pass makes mirrors, all regions one after the other."""

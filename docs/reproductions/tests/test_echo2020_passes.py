@@ -13,7 +13,19 @@ from remat_algos.ir.parts import Labels
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.echo import Choice, heavy_nodes
-from tests.echo_cases import CASES, COUNT, attention, diamonds, echoed, mirror_all, network, nodes, random_networks
+from tests.books import book
+from tests.echo_cases import (
+    CASES,
+    COUNT,
+    attention,
+    diamonds,
+    echoed,
+    mirror_all,
+    network,
+    nodes,
+    random_networks,
+    tensors,
+)
 from tests.oracles import echo as oracle
 from tests.strategies import rows, training_graphs
 
@@ -126,8 +138,8 @@ def test_the_passes_do_what_their_lines_say_whatever_the_graph(graph):
 
 def check_passes(graph):
     maps = Choice.of(graph).maps
-    lines = oracle.Passes(graph, nodes(maps.recomputable))
-    assert nodes(by_algorithm_1(maps)) == lines.algorithm_1()
+    assert nodes(by_algorithm_1(maps)) == nodes(book("echo_algorithm_1").algorithm_1(*tensors(maps)))
+    lines = oracle.MergedPass(graph, nodes(maps.recomputable))
     place = mirror_places(maps)
     assert np.argsort(place, kind="stable")[np.count_nonzero(place < 0) :].tolist() == lines.visits()
     for published in literal, mxnet:
