@@ -6,5 +6,5 @@ states. So recomputed values, losses and parameters can be compared bit for bit.
     python examples/8_train_a_network.py
 
 In your own code, from the root of the checkout: `from examples.layers.training import train`, or `LayerOperators` of
-`examples.layers.layer_operators`, which `remat_algos.execute` takes. docs/validation.md has a table of the formulas.
+`examples.layers.layer_operators`, which `remat_algos.execute` takes. docs/layers.md lists what the gradients read.
 """

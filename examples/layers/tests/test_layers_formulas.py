@@ -226,9 +226,9 @@ def test_a_word_that_fills_the_page_takes_as_many_rounds_as_it_can_be_halved():
 
 
 def test_the_page_lists_every_kind_of_operation():
-    page = (Path(__file__).parents[3] / "docs" / "validation.md").read_text(encoding="utf-8")
-    listed = [name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(listed) == sorted(FORMULAS)
+    page = (Path(__file__).parents[3] / "docs" / "layers.md").read_text(encoding="utf-8")
+    table = page.partition("\n## All kinds of operations\n")[2]
+    assert set(FORMULAS) <= set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
 
 
 def differentiable(layer, given):
