@@ -86,7 +86,6 @@ def page(quick: bool, progress: Progress | None) -> Page:
         "figure15": drawn,
         "counting": counting(main),
         "device": DEVICE,
-        "larger_batch": None if quick else f"{_larger_batch(cases):.2f}",
         "overheads": overheads(main),
         "growth": None if quick else growth(),
         "occupancy": samples,
