@@ -238,6 +238,14 @@ ITEMS = (
         needs=("numba",),
     ),
     Item(
+        "rules",
+        "rules of `greedy_remat` on ten networks, and the cost of a call",
+        "python -m tests.benchmarks.rules --write",
+        pages=("docs/own_rules.md",),
+        times=ROWS,
+        needs=("numba",),
+    ),
+    Item(
         "pages",
         "cells of pages run, and links and references lead somewhere",
         "python -m sphinx -q -W --keep-going -b html docs build/docs",
