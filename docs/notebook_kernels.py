@@ -98,6 +98,7 @@ def fork_for_each_page(source):
         source.close()
         os.setsid()
         os.chdir(options["cwd"] or ".")
+        sys.path.insert(0, "")  # a kernel imports modules of its folder
         os.write(pipe, str(os.getpid()).encode())  # it stays open until this process ends
         return options["arguments"]
     for child in children:

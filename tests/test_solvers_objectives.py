@@ -129,7 +129,7 @@ def nan(peak):
 
 REFUSED = [
     ({"objective": negative}, "the objective negative is -1 for cost="),
-    ({"objective": infinite}, "return 0 or more, and less than 2**40"),
+    ({"objective": infinite}, "return 0 or more, and less than 1,125,899,906,842,624"),
     ({"objective": nan}, "the objective nan returned nan for peak="),
     ({"objective": "energy"}, "there is no objective 'energy'; use compute"),
     ({"objective": energy, "strategy": "time"}, "give an objective or a strategy, not both"),

@@ -264,18 +264,22 @@ def _among(keys: Int64, others: Int64) -> Bool:
 OBJECTIVES = RuleKind("objective", ("cost", "kept", "peak"), {"compute": ("cost",)})
 
 
-def objective_values(objective: Rule, rows: NDArray[np.float64]) -> Int64:
-    """Return the values of an objective for rows (cost, kept, peak), rounded to whole numbers, int64[k]."""
+def objective_values(objective: Rule, rows: NDArray[np.float64], n_runs: int) -> Int64:
+    """Return the values of an objective for rows (cost, kept, peak), rounded to whole numbers, int64[k].
+
+    A plan has at most `n_runs` of them. The sum of so many values must be an exact double.
+    """
     with OBJECTIVES.faults(objective):
         values = objective.values(rows)
-    # Sums of such values over the steps of a chain are exact doubles.
-    wrong = np.flatnonzero(~((values >= 0) & (values < 2**40)))
+    most = 2**53 // max(1, n_runs)
+    wrong = np.flatnonzero(~((values >= 0) & (values < most)))
     if wrong.size:
         raise ArgumentError(
-            "the objective {name} is {value!w} for {arguments!w}; return 0 or more, and less than 2**40",
+            "the objective {name} is {value!w} for {arguments!w}; return 0 or more, and less than {most:,}",
             name=objective.name,
             value=f"{values[wrong[0]]:.17g}",
             arguments=OBJECTIVES.listed(objective, rows[wrong[0]]),
+            most=most,
         )
     return np.rint(values).astype(np.int64)
 
@@ -352,7 +356,7 @@ class ChainProgram:
                 sets=len(family),
                 most=math.isqrt(2 * tuning.MAX_STORED_STEPS),
             )
-        costs = objective_values(objective, steps.stored_figures())
+        costs = objective_values(objective, steps.stored_figures(), len(nodes))
         steps.set_costs(costs.astype(float))
         max_cost = int(costs.max(initial=0)) * min(len(family), len(nodes))
         return cls(steps, 2 * int(memory.sum()), max_cost, _common_unit(costs), clock)

@@ -121,7 +121,7 @@ class ChainCosts(NamedTuple):
             kept = np.stack([0 * memory.keep, memory.keep, 0 * memory.keep])
             peaks = np.stack([memory.again.first, memory.again.every, memory.leaf])
             rows = np.stack([np.array(columns), kept, peaks], axis=2).reshape(-1, 3).clip(0).astype(float)
-            columns, fixed = list(objective_values(objective, rows).reshape(3, -1)), 0
+            columns, fixed = list(objective_values(objective, rows, len(chain) ** 2).reshape(3, -1)), 0
         unit = max(1, int(np.gcd.reduce(np.concatenate(columns))))
         return cls(np.array(columns, np.float64) / unit, unit, fixed)
 
