@@ -190,7 +190,7 @@ def forced_values(graph: ComputationGraph, node: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class ClosureCuts:
-    """Searches for minimum cuts without copies; a kernel tries many nodes and prices."""
+    """Searches for minimum cuts if values cannot leave the device; a kernel tries many nodes and prices per byte."""
 
     graph: ComputationGraph
 
@@ -213,7 +213,7 @@ class ClosureCuts:
         return ClosureSearch(graph.arrays, single.view(np.uint8), cost, bits=bits, step=max(step, 1), most=most)
 
     def bounds(self, limit: int, start: LowerBound | None, advance: Callable[[int], object]) -> Iterator[LowerBound]:
-        """Yield increasing bounds above one pass; `advance`, called every ten milliseconds, may raise to stop."""
+        """Yield increasing bounds above one pass's compute; `advance`, called every ten milliseconds, may raise."""
         graph = self.graph
         if start is not None:
             check_moment(graph, start.nodes)

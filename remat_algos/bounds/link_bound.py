@@ -1,7 +1,7 @@
 """Lower bounds on time by minimum cuts, for schedules that copy values to the host and back.
 
 A moment is the first run of a node. A cut has a price per byte live at the moment, and prices per link time. Each start
-time has a constraint: all stores that cannot begin earlier must fit between it and the moment.
+time has a constraint: the stores that cannot begin earlier must fit between the start time and the moment.
 """
 
 from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ class LinkCuts:
         return compute_up_to(graph, nodes)[graph.producer]
 
     def bounds(self, limit: int, start: LowerBound | None, advance: Callable[[int], object]) -> Iterator[LowerBound]:
-        """Yield increasing bounds, all above one pass; `advance` is called before each node, as in `ClosureCuts`."""
+        """Yield increasing bounds above the time of one pass; `advance` is called before each node and may raise."""
         graph = self.graph
         best, prices = graph.needed_compute, Prices()
         nodes = moments_above(graph, limit).tolist()
@@ -104,10 +104,10 @@ class _PricedMoment:
     """The flow network of a moment. A cut chooses the nodes to recompute and the values to keep.
 
     Free nodes are neither ancestors nor descendants of the node. The source side of a cut contains the nodes that run
-    after the moment, the values that they read, and the free nodes that do not run before the moment. The arcs are in
-    four groups. Their capacities are the prices of values; the compute of nodes after the moment; the compute of free
-    nodes before the moment, with the bytes of their outputs; and infinity. A value cannot be stored before `begin`
-    units of compute, int64[n_values].
+    after the moment, the values that they read, and the free nodes that do not run before the moment. The arcs of the
+    first group have the prices of values as capacities, those of the second the compute of nodes after the moment,
+    those of the third the compute of free nodes before it plus the price of their output bytes. Other arcs have no
+    limit. A value cannot be stored before `begin` units of compute, int64[n_values].
     """
 
     def __init__(self, graph: ComputationGraph, limit: int, times: LinkTimes, node: int, begin: Int64) -> None:

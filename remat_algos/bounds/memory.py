@@ -128,7 +128,7 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
 
 
 def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple[int, Int64 | None]:
-    """Return a lower bound on the peak of every one-pass order, and an order with this peak or None.
+    """Return a lower bound on the peak of every one-pass order, and an order whose peak equals the bound, or None.
 
     The bound comes from `least_peak_bound`, from minimum cuts (docs/theory/closure_bound.md) and, on graphs of up to
     128 values, from `lowest_one_pass`. At the deadline of `clock`, return the best bound that has been reached.
@@ -199,7 +199,7 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
 def lowest_one_pass(
     graph: ComputationGraph, above: int, known: int, look: Callable[[], object] | None = None
 ) -> tuple[int, Int32 | None]:
-    """Return a lower bound on the peak of every one-pass order, and an order with this peak if one is below `known`.
+    """Return a lower bound on the peak of every one-pass order, and an optimal order if it is better than `known`.
 
     If every node runs once, the set of executed nodes (a down-set) determines the live values. A best-first search
     visits these sets in order of the lowest peak of a path to them, smallest first. With up to 30 needed nodes it

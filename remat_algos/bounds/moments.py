@@ -43,8 +43,8 @@ def moment_bound(
     the same window. Both can only lower the bound, so the bound holds for any order and any number of runs.
 
     Each node must be an ancestor of the next. With `times`, the bound is on the time of plans that may also copy values
-    to the host and back. HiGHS stops after `seconds`, and its dual bound at that time is used; it cannot be interrupted
-    before.
+    to the host and back. HiGHS stops after `seconds`, and its dual bound at that time is used; HiGHS cannot be
+    interrupted earlier.
     """
     return _Program(graph, limit, _chain(graph, nodes), times).bound(seconds)
 

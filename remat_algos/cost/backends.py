@@ -50,7 +50,7 @@ def _cupy() -> tuple[Any, str | None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             cupy = importlib.import_module("cupy")
-    except Exception as error:  # broken installations raise any error
+    except Exception as error:  # not only ImportError
         if isinstance(error, ImportError) and error.name == "cupy":
             return None, f"CuPy is not installed; run {install_command('cuda12')} in a checkout (or cuda13)"
         reason = first_line(error)

@@ -38,7 +38,7 @@ class LinkTimes(NamedTuple("_Times", [("out_time", Int64), ("in_time", Int64)]))
         return max(1, int(np.gcd.reduce(np.concatenate([graph.compute, *self]), initial=0)))
 
     def leaving(self, graph: ComputationGraph) -> Bool:
-        """Return bool[n_values]: values whose bytes a copy to the host can free. Another graph raises ArgumentError."""
+        """Mark values that a copy to the host can free, bool[n_values]. Raise ArgumentError if the times do not fit."""
         for times in self:
             if times.shape != (graph.n_values,) or (times < 0).any():
                 raise ArgumentError(
@@ -339,7 +339,7 @@ def _exact(number: float) -> Fraction:
 
 
 def plain_name(name: str) -> str:
-    """Return a name in lower case, without blanks, hyphens and underscores, for comparison."""
+    """Return a name in lower case, with blanks, hyphens and underscores removed, for comparison."""
     return name.lower().translate(str.maketrans("", "", " -_"))
 
 

@@ -35,7 +35,7 @@ def compute_costs(
     - "paper": 10 for a convolution, 1 for other operations, even transposed convolutions (kusumoto2019, section 3).
     - "unit": 1.
     - "roofline": the launch time plus the time to compute or to move the bytes, whichever is longer, in ns, at least 1.
-      Nodes without FLOPs and bytes launch nothing and cost 0.
+      A node that has neither FLOPs nor bytes launches nothing and costs 0.
     - "occupancy": the same, but products compute whole waves of tiles.
     - "measured": a roofline on a measured device, from a file that `remat calibrate` wrote.
     """
@@ -80,8 +80,8 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
 def _in_waves(flops: Int64, products: ArrayLike | None, wave: int) -> Float64:
     """Return the FLOPs of nodes after padding the results of matrix products to whole waves of tiles.
 
-    The quotients are computed from integers, which Python rounds correctly. So neither padding nor a larger batch ever
-    makes a product faster, and a product of whole waves keeps its FLOPs.
+    Each quotient is computed from two integers, and Python rounds such quotients correctly. So neither padding nor a
+    larger batch ever makes a product faster, and a product of whole waves keeps its FLOPs.
     """
     if products is None:
         raise GraphError('cost "occupancy" needs products; give the elements of each product, and 0 for other nodes')

@@ -201,7 +201,7 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
 
     For a plan or simulation, the attribute `runs` of a node is its number of runs. `kept` is true if this number is 1,
     and `recomputed` is true if it is larger. The DiGraph has the attributes `peak_memory`, `total_compute` and
-    `overhead`, of which the last two are in the unit of `compute`. For a plan, it also has the attribute `method`.
+    `overhead`; the last two are in the unit of `compute`. For a plan, it also has the attribute `method`.
 
     Parameters
     ----------

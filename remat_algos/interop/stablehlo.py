@@ -350,7 +350,7 @@ class _HloRows:
             callee = operation.attributes[CALLEES[operation.name]].value
             if callee not in self.called_flops:
                 body = self._body(callee)
-                # Ends the recursion if the function calls itself; `_function` reports that error.
+                # This entry ends the recursion if the function calls itself; `_function` reports recursion as an error.
                 self.called_flops[callee] = 0
                 self.called_flops[callee] = sum(self._flops(inner.operation) for inner in body.operations)
             return self.called_flops[callee]

@@ -8,7 +8,7 @@ from remat_algos.solvers.registry import Solver, in_order, list_solvers
 
 
 class AutoRow(NamedTuple):
-    """Why "auto" runs a solver, its minimum number of nodes, and whether it runs only on graphs that it accepts."""
+    """Why "auto" runs a solver, its minimum number of nodes, and whether to omit it silently if it refuses a graph."""
 
     why: str
     smallest: int = 0

@@ -50,7 +50,7 @@ def compute_bound(
 
 
 class Bounds:
-    """Lower bounds on compute: a quick one before the search, which may end at it, and a better one for the plan."""
+    """Lower bounds on compute: a quick one, at which the search may end, and a better one for the plan."""
 
     def __init__(self, request: Request, limits: Limits, clock: Clock) -> None:
         self.request, self.limits, self.clock = request, limits, clock
@@ -311,7 +311,7 @@ class Pool:
         return self.limits.repeats and not self._done
 
     def _until_reserved(self, limit: int) -> bool:
-        """Search at several peaks for reservations within `limit`; return True if the first search already succeeds."""
+        """Search within several peak limits for a schedule that reserves at most `limit`; True if the first works."""
         limits, goal, low, high, n_fitting = self.limits, limit, 0, self.limits.base, 0
         for i in range(tuning.MAX_SEARCHES):
             own = goal == limits.limit and not limits.minimizes_peak

@@ -138,7 +138,7 @@ class Outcome:
 
 
 class SolverRun:
-    """A run of solvers within limits. After an interrupt or the deadline, it keeps the candidates found by then.
+    """A run of solvers within limits. After an interrupt or the deadline, it keeps the candidates that it has found.
 
     The run ends at the first candidate that a solver proves optimal, or whose compute is at most `bound` plus the slack
     of the task. For a whole frontier, `budgets` is the number of evenly spaced budgets.
@@ -348,7 +348,7 @@ class SolverRun:
 
         Among equal candidates, the one with the largest bound on compute is returned. It gets the largest bound on the
         peak that any solver proved. A candidate with its own bound on compute keeps its own bound on the peak, because
-        its compute bound was proved only together with that one.
+        its solver proved the two bounds together.
         """
         best = min(self.candidates, key=lambda each: (*self.limits.rank(each), -(each.bound or 0)), default=None)
         if best is None or best.bound is not None or self.peak_bound <= (best.peak_bound or 0):
@@ -535,7 +535,7 @@ def run_unlimited(
     """Run the solvers of a request for the budget "least"; `whole` is such a run if one exists already.
 
     With a peak `sought`, the solvers that search run first, without the others, and the run ends if they reach that
-    peak. With effort "fast" they do not run first: they are short then, and need the schedules of other solvers.
+    peak. With effort "fast" they do not run first: their searches are then short and need schedules of other solvers.
     """
     least, searches, first = limits.lowest, [each for each in request.solvers if each.searches], None
     if sought is not None and searches and request.task.effort != FAST:

@@ -33,8 +33,8 @@ FIRST_SECONDS = 0.25
 # A solver that hit its deadline is rerun if its new time limit is this many times the first one or more. Higher: fewer,
 # longer reruns.
 LONGER = 2.0
-# Minimum price of a solver when the progress is divided among the solvers in proportion to their prices. Higher: quick
-# solvers get more of the progress.
+# Minimum price of a solver when the progress bar is divided among the solvers in proportion to their prices. Higher:
+# quick solvers get a larger share of the bar.
 MIN_PRICE = 0.03
 # Maximum number of candidates stored per solver if there is a limit. Higher: more starts for searches, more memory.
 MAX_KEPT = 64
@@ -59,7 +59,7 @@ MAX_RUNS = 30
 # ALONE_PART: share of the time for the plan without copies. Higher: a better start. BOUND_PART: share of the rest for
 # the first bound. Higher: stronger proofs. Both leave less time for the search with copies.
 ALONE_PART, BOUND_PART = 0.5, 0.3
-# Share of the progress for finding a schedule that fits. Higher: less progress is left for improving it.
+# Share of the progress bar for finding a schedule that fits. Higher: a smaller share is left for improving it.
 LOWEST_PART = 0.5
 # The maximum work per node of a search with copies, divided by that of a search without copies. It matters only on
 # small graphs. Higher: faster plans for them, more time.

@@ -1,4 +1,4 @@
-"""Plans without copies: the best plan within a budget, and the cheapest plan with the minimum of bytes."""
+"""Plans without copies: the best plan within a budget, and the cheapest plan with the minimum number of bytes."""
 
 from dataclasses import replace
 

@@ -30,7 +30,7 @@ from remat_algos.solvers.registry import pareto
 from remat_algos.structure.lower_sets import LowerSetFamily
 
 UNUSABLE = 2**62
-"""Peak of a pair of lower sets if its block exceeds a maximum, or if the peak depends on the rest of the chain."""
+"""Peak of a pair whose block exceeds `max_peak` or `max_recompute`, or whose peak depends on the rest of the chain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,14 +65,14 @@ def block_figures(
     Take a chain {} = L_0 < L_1 < .. < L_k whose pairs are all usable, on a graph without updates. The simulated peak of
     its `canonical_schedule` is at most the maximum over its blocks of `peak` plus the `cached` bytes of the blocks
     before it. Its overhead is at most the sum of `recompute`. These figures depend on the pair alone, so they assume
-    the worst case for the other blocks: if a gradient of the block reads a value from outside L', the producer of that
-    value may be kept or recomputed; and a kept value that a node outside L' reads stays live to the end.
+    the worst case for the other blocks. If a gradient of the block reads a value from outside L', its producer may be
+    kept or recomputed. If a node outside L' reads a kept value, the value stays live to the end.
 
     The rows of `words` are the lower sets, as in `LowerSets.words`. Row i of `target` (CSR) lists proper supersets of
     set i. Pairs above `max_peak` or `max_recompute` get `UNUSABLE`. With `chains`, the two maxima apply to whole chains
-    from the first set: for each pair, they are reduced by the fewest bytes that chains up to the pair cache, and by the
-    lowest compute that these chains recompute. Sets must then come before their supersets. `check` is called about ten
-    times a second with the number of completed pairs; it may raise.
+    from the first set. So for each pair L -> L', `max_peak` is reduced by the minimum number of bytes that a chain
+    ending at L caches, and `max_recompute` by the minimum compute that such a chain recomputes. Each set must then come
+    before its supersets. `check` is called about ten times a second with the number of completed pairs; it may raise.
     """
     if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
         raise GraphError(
@@ -126,7 +126,7 @@ def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> 
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
-    """Mark the nodes of the sets and the needed forward nodes, bool[m]. The last entry is an extra node."""
+    """Mark nodes that are in a set or are needed forward nodes, bool[m]. The last entry stands for an extra node."""
     union = np.bitwise_or.reduce(words, axis=0, initial=0).astype(np.uint64)
     covered = np.unpackbits(union.view(np.uint8), bitorder="little")[: graph.n_nodes].view(np.bool_)
     covered = covered | (graph.needed & graph.forward)

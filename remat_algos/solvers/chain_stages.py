@@ -233,7 +233,7 @@ def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | No
     graph = part.graph
     values, begin, end = part.lives
     places = np.flatnonzero(part.width[:-1] <= width)
-    # If the same values cross two places, these count as one cut. A set of values is hashed as a sum of random numbers.
+    # Places that are crossed by the same values count as one cut. A set of values is hashed as a sum of random numbers.
     marks = np.random.default_rng(0).integers(2**62, size=values.size)
     passing = interval_sums(begin, end, marks, part.nodes.size)[places]
     first = np.zeros(places.size, bool)

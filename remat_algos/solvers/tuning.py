@@ -7,8 +7,8 @@ CHEAP = 0.1
 UNKNOWN_PRICE = 1.0
 # Maximum number of steps in a schedule of `revolve` or `chain_dp`. Higher: lower peaks of long chains, more time.
 MAX_SCHEDULE_STEPS = 2_000_000
-# Between two checks of the deadline: maximum number of lower sets, of pairs of lower sets, and of such pairs times the
-# number of nodes. Each takes at most a tenth of a second. Higher: less overhead, later stops.
+# Maximum work between two checks of the deadline: lower sets, pairs of lower sets, and pairs of lower sets times nodes
+# of the graph. Each takes at most a tenth of a second. Higher: less overhead, later stops.
 SETS_PER_CHECK, PAIRS_PER_CHECK, VISITS_PER_CHECK = 100_000, 10_000, 5_000_000
 STATES_PER_CHECK, ENTRIES_PER_CHECK, WORK_PER_CHECK = 20_000, 40_000_000, 2_000_000
 
@@ -87,8 +87,8 @@ MIN_STAGES, MIN_STEPS = 3, 8
 # Maximum number of values that pass from one stage to the next. BDF6, the stable backward differentiation formula of
 # the highest order, reads six. Higher: wider recurrences, more states.
 MAX_STATE = 6
-# A graph is treated as a recurrence if the number of stages is more than this many times higher when several values may
-# cross a cut than when only one may. Higher: fewer recurrences, which take longer to plan.
+# Let s be the number of stages if only one value may cross a cut, and t the number if several values may. A graph is
+# treated as a recurrence if t is more than this many times s. Higher: fewer recurrences, which take longer to plan.
 MORE_STAGES = 10
 # Maximum number of forward nodes per step of a recurrence. Higher: more graphs are treated as recurrences.
 MAX_STEP_NODES = 24
@@ -177,8 +177,8 @@ LOWER_SHARES, MAX_LOWER = (0.9, 0.97), 3
 # LOWEST_WORK: work for the lowest peak. FIRST_LOWEST, NEXT_LOWEST: shares of this work for each initial search, and for
 # each later search at a lower limit. Higher: lower peaks, more time.
 LOWEST_WORK, FIRST_LOWEST, NEXT_LOWEST = 1.8, 1 / 3, 2 / 9
-# Maximum number of nodes in a graph for which both runs of `search` may spend all of the work for the lowest peak. On
-# larger graphs, each run may spend half of it. Higher: lower peaks, more time.
+# `search` runs with and without the candidates of other solvers. On graphs of more than this many nodes, each run gets
+# only half of the work for the lowest peak. Higher: lower peaks, more time.
 ALONE_NODES = 100
 # With effort "fast", if no schedule fits, a second search gets UNMET_WORK times the work, at most UNMET_MAX. Higher:
 # more limits are met, more time for infeasible limits.
@@ -208,8 +208,8 @@ MAX_ORDERS, MAX_TREE_NODES = 16, 40_000
 RECURSION_LIMITS = (1, 32, 128, 512)
 # Batch sizes, as shares of the bytes of the largest node. More: more variety, one more schedule for each.
 BATCH_SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}
-# VARIED_TREES: number of trees for which all recursion limits are tried. FIRST_SCHEDULES: number of schedules of every
-# other tree before the trees are compared. Higher: a better choice, more time.
+# VARIED_TREES: number of trees for which all recursion limits are tried. FIRST_SCHEDULES: number of schedules for each
+# of the remaining trees before the trees are compared. Higher: a better choice, more time.
 VARIED_TREES, FIRST_SCHEDULES = 2, 2
 # Under a limit, all schedules are tried only for the BEST_TREES best trees, unless the schedules of all trees together
 # have fewer than ALL_TREES_STEPS steps. Higher: fewer plans are missed, more time.

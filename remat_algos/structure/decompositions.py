@@ -346,11 +346,12 @@ class PathDecomposition(Bags):
 def greedy_layout(
     graph: UndirectedGraph, random: np.random.Generator | None = None, *, look: Callable[[], None] | None = None
 ) -> Int32:
-    """Find an order of the vertices, int32[n], with small boundaries.
+    """Find an order of the vertices, int32[n], whose prefixes have few vertices with later neighbours.
 
-    Several orders are improved: ids, breadth-first orders and elimination orders. For an elimination order of width w,
-    the largest boundary, branch by branch, is at most (w + 1)(1 + log2 n). These are skipped on a large graph if every
-    other order has more than a sixteenth of the vertices on a boundary. `look` may raise between portions of the work.
+    These vertices are the boundary of a prefix. Several orders are improved: ids, breadth-first orders and elimination
+    orders. For an elimination order of width w, the largest boundary, branch by branch, is at most (w + 1)(1 + log2 n).
+    These are skipped on a large graph if every other order has more than a sixteenth of the vertices on a boundary.
+    `look` may raise between portions of the work.
     """
     n = graph.n_vertices
     best = _best(graph, _sweeps(graph, _start_vertices(graph, random)), (np.arange(n, dtype=np.int32), n), look)

@@ -20,7 +20,7 @@ from remat_algos.structure import tuning
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UndirectedGraph:
-    """An undirected graph without loops and parallel edges.
+    """An undirected graph without loops or parallel edges.
 
     Parameters
     ----------

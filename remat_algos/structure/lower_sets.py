@@ -415,9 +415,9 @@ def lower_set_family(
     ----------
     graph : ComputationGraph
     family : {"exact", "wide", "pruned"}
-        "exact": all lower sets. "pruned": for each node v, the set L_v of v and its ancestors. "wide": "pruned", the
-        prefixes of the id order, and for each node v all nodes except v and its descendants. Each family contains the
-        empty set and the whole part.
+        "exact": all lower sets. "pruned": for each node v, the set L_v of v and its ancestors. "wide": the sets of
+        "pruned", the prefixes of the id order and, for each node v, the set of all nodes except v and its descendants.
+        Each family contains the empty set and the whole part.
     cap : int
         Maximum number of sets of "exact"; their number can be exponential in the width of the graph.
     max_sets : int, optional

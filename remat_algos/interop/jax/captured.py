@@ -59,7 +59,7 @@ class CapturedFunction(Result):
         return one_line(self, counted(self.graph.n_nodes, "equation"), counted(len(self.arguments), "argument"), names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph to a file that `remat` commands read; the ending of its name selects the format."""
+        """Write the graph to a file that `remat` commands read; the extension of the file name selects the format."""
         write_graph(self.graph, path)
 
     def rows(self) -> list[tuple[str, str]]:
@@ -327,8 +327,8 @@ def _owners(equations: Sequence[Equation]) -> list[int]:
 
     If a backward equation reads a forward value, its owner is the last forward equation that reads the same value, or
     the equation that computes the value. The backward part visits the owners in reverse order, and computes gradients
-    before it reads them. The owner of a reading equation is therefore at or before the owner of each equation that
-    computes one of its gradients. `bound` is the first of these owners.
+    before it reads them. So if an equation reads gradients, its owner must not come after `bound`, the first of the
+    owners of the equations that compute these gradients.
     """
     producer = {value: i for i, equation in enumerate(equations) for value in equation.values}
     last_reader: dict[int, list[int]] = {}

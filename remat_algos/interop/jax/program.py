@@ -212,7 +212,7 @@ def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]
 
 
 def _is_copy(eqn: Any) -> bool:
-    """Return True for an equation that rounds to the precision of its operand, as `jax.checkpoint` inserts them."""
+    """Return True for an equation that `jax.checkpoint` inserts: it rounds to the precision of its operand."""
     if eqn.primitive is not primitives.reduce_precision_p:
         return False
     info = jax.numpy.finfo(eqn.invars[0].aval.dtype)

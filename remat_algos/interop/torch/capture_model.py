@@ -97,7 +97,7 @@ class Captured(Result):
         return list(self.module.graph.output_node().args[0])
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the graph to a file; its ending, `.json` or `.npz`, selects the format."""
+        """Write the graph to a file; its extension, `.json` or `.npz`, selects the format."""
         write_graph(self.graph, path)
 
     def rows(self) -> list[tuple[str, str]]:
@@ -328,7 +328,7 @@ def _clone_mutated(graph: fx.Graph) -> None:
 
 
 def _locate_views(graph: fx.Graph) -> None:
-    """Give each view the storage of its base; if the base is a clone, the view's fake tensor has another storage."""
+    """Give each view the storage of its base, because the fake tensor of a view of a clone has a different storage."""
     for node in graph.nodes:
         base = _view_base(node)
         if (
@@ -340,7 +340,7 @@ def _locate_views(graph: fx.Graph) -> None:
 
 
 def _view_base(node: fx.Node) -> fx.Node | None:
-    """Return the tuple that a call indexes, or the argument of which it returns a view, or None for any other call."""
+    """Return the tuple that a call indexes, or the argument that a call returns a view of; None for any other call."""
     if node.target is operator.getitem:
         return node.args[0]
     schema = schema_of(node.target)

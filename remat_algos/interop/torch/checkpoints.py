@@ -59,7 +59,7 @@ class CheckpointPlan(Result):
         module below the block, its overload, and the number of earlier calls of this overload in the block:
         "mlp.up::aten.mm.default#4".
     peak_memory : int, optional
-        Predicted peak in bytes, without parameters and inputs.
+        Predicted peak in bytes, without parameters or inputs.
     overhead, bound : int or float, optional
         `overhead` is the cost in addition to one pass. `bound` is a lower bound on the overhead of all schedules within
         the budget. Both are in the unit of the graph's costs.
@@ -273,7 +273,7 @@ def plan_checkpoints(
     inputs : sequence or mapping
         Arguments of one call of the model: a sequence of positional arguments, or a mapping of keyword arguments.
     budget : Budget, int, str or mapping
-        Limit of the peak, without parameters and inputs: bytes, "20GiB", "50%" of the peak without checkpoints, or
+        Limit of the peak, without parameters or inputs: bytes, "20GiB", "50%" of the peak without checkpoints, or
         "least" for the lowest peak. {"device": "24GiB", "optimizer": "adamw"} limits the whole device, so parameters,
         inputs and optimizer states count too. The entry "accumulate": true adds the gradients of earlier batches, and
         "reserve" is a number of bytes to keep free.

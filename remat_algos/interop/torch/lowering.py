@@ -111,7 +111,7 @@ class _Lowering:
             self._free(i)
 
     def wait_for_loads(self) -> None:
-        """Add waits for all unread loads: without a backward pass, their memory is freed at the end of this module."""
+        """Wait for each unread load: if no backward pass follows, its memory is freed at the end of this module."""
         for i in sorted(self.arriving):
             self._arrive(i)
 

@@ -318,7 +318,7 @@ def checkpoint_regions() -> Iterator[None]:
     entered: list[tuple[int, ...]] = [()]
 
     def innermost(kind: Any) -> Any:
-        """Return a subclass of a dispatch mode that also has the regions around the current operator."""
+        """Return a subclass of `kind`, a class of dispatch modes, that adds the regions around the current operator."""
         return type(kind.__name__, (kind,), {REGION: property(lambda mode: entered[-1])})
 
     def marked(function: Any, *args: Any, **options: Any) -> Iterator[None]:
@@ -420,7 +420,7 @@ def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_b
 
 
 def compile_id() -> tuple[int, int] | None:
-    """Return the frame being compiled and the number of its earlier compilations, or None outside of them."""
+    """Return the frame that is being compiled and the number of its earlier compilations, or None if there is none."""
     compiled = CompileContext.current_compile_id()
     if compiled is None or compiled.frame_id is None:
         return None
@@ -468,7 +468,7 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
     return end
 
 
-# PyTorch before 2.13 does not record the location of a function of which nothing is captured.
+# If no part of a function is captured, PyTorch before 2.13 does not record the location of the function.
 _RECORDS_SKIPPED = hasattr(_dynamo_state, "skip_reasons")
 _STEP, _SUPPRESSED = "step_unsupported", "an error was suppressed during compilation"
 _SKIPPED = re.compile(r"^(.*) \((.*):(\d+)\): ")

@@ -202,7 +202,7 @@ def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
 
 
 def _loss(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Return the bytes of a loss's storage: it is the array of terms, which their mean or sum overwrites."""
+    """Return the bytes of a loss's storage: the array of the terms, into which the kernel writes their mean or sum."""
     terms = torch.broadcast_shapes(arguments["self"].shape, arguments["target"].shape)
     return [prod(terms) * torch.result_type(arguments["self"], arguments["target"]).itemsize]
 
@@ -222,7 +222,7 @@ def _copied(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> li
 
 
 def _statistics(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
-    """Return the bytes of mean and deviation; these have the weight's type, in autocast wider than the input's."""
+    """Return the bytes of mean and deviation in the type of the weight; under autocast the input's type is narrower."""
     weight = arguments.get("weight")
     return [0, *(0 if weight is None else each.numel() * weight.itemsize for each in results[1:])]
 

@@ -57,10 +57,11 @@ def chain_dp(
         Maximum number of stages; in longer chains, neighbouring stages are joined. Time is cubic in the maximum.
 
     objective : str, function or scipy.LowLevelCallable, optional
-        What a run of a stage costs, instead of its compute: a function of one or more of cost, the compute of the run;
-        kept, the bytes that it leaves for the gradients of the stage; and peak, its bytes without the checkpoints
-        before the stage. Its values are 0 or more, and are rounded to whole numbers. The plan minimizes their sum over
-        the class "chain" within the budget. It is neither improved nor compared with other plans, as with `raw`.
+        The cost of a run of a stage, by default its compute. A function takes one or more of these arguments, by name:
+        `cost`, the compute of the run; `kept`, the bytes that the run leaves for the gradients of the stage; `peak`,
+        its bytes without checkpoints before the stage. Values are rounded to whole numbers, 0 or more. The plan
+        minimizes their sum over the class "chain" within the budget. It is neither improved nor compared with other
+        plans, as with `raw`.
 
     References
     ----------

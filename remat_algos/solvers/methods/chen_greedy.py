@@ -40,7 +40,8 @@ def chen_greedy(
     grid : {"exact", "paper"}
         "exact" tries every distinct segmentation. If there are more than 2,000, it tries geometrically spaced budgets
         instead and records this in the plan's details. "paper" tries the budgets of appendix A: 0, B = sqrt(x y), and
-        six geometrically spaced budgets from B / sqrt 2 to B sqrt 2. The paper does not say how many it tries.
+        six geometrically spaced budgets from B / sqrt 2 to B sqrt 2. For budget 0, x is the number of bytes that are
+        always kept, and y is the size of the largest segment except the last. The paper does not say how many it tries.
     rank_by : {"peak", "allocation"}
         Compare plans by simulated peak, or, as in appendix A, by the bytes that the paper's static allocator needs
         (`find_overwrites` and `share_storage`). Under a limit, both numbers must fit. With "allocation" use

@@ -47,7 +47,7 @@ def drop_cheap(
         "mxnet" keeps the nodes that the mirror option of MXNet keeps: convolutions, fully connected layers,
         concatenations, the softmax of the loss, dropout, and nodes marked to be kept. It gives a single plan for any
         limit. This is the baseline "Mirror" of echo2020. Early versions of MXNet also kept batch norm. A ResNet-152
-        would then need as much memory as without rematerialization, whereas the baseline saves a quarter.
+        then needs as much memory as without rematerialization, but the baseline in the paper saves a quarter.
 
     References
     ----------

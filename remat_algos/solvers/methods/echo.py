@@ -26,7 +26,7 @@ from remat_algos.structure.cuts import UNCUTTABLE, minimum_vertex_cut
 from remat_algos.wording import by_reason, comma_separated, counted, format_bytes, shortened
 
 MODES = ("exact", "paper")
-REPRODUCED = ("literal", "mxnet")  # modes of the reproduction only
+REPRODUCED = ("literal", "mxnet")  # only in docs/reproductions/echo2020
 HEAVY = frozenset(kind.name for kind in operation_kinds() if kind.heavy)
 Words = str | Sequence[str] | None
 
@@ -36,9 +36,9 @@ def recomputable_nodes(
 ) -> Bool:
     """Mark the needed forward nodes that echo may recompute, bool[n].
 
-    These are the nodes that are not heavy, restricted to the words in `only`, and all nodes that match a word in
-    `also`; marks of the graph take precedence. A word names an operation or a layer, with or without the digits at its
-    end.
+    These are the nodes that are not heavy and, if `only` is specified, match a word in it. All nodes that match a word
+    in `also` are added. Marks of the graph take precedence. A word names an operation or a layer, with or without the
+    digits at its end.
     """
     allowed = ~heavy_nodes(graph, heavy)
     if only is not None:

@@ -38,16 +38,16 @@ def exact_dp(
     formula_budget : int or str, optional
         Upper limit for formula (2), in bytes or as an amount such as "2.1GB".
     keep_last : bool
-        Keep the last block. The paper recomputes it directly after its run, and formula (1) counts this; the
-        `formula_overhead` in the plan's details does not.
+        Keep the last block. The paper recomputes it directly after its run, and formula (1) counts this recomputation.
+        The `formula_overhead` in the plan's details then does not count it.
     lazy : bool, optional
         As in `canonical_schedule`. By default both are tried.
     objective : str, function or scipy.LowLevelCallable, optional
-        The cost of a block, which replaces its term of formula (1): a function of one or more of cost, the term of
-        formula (1); kept, the bytes that stay cached after the block; and peak, the bytes that formula (2) counts for
-        the block alone. Its values are 0 or more, and are rounded to whole numbers. The chain minimizes their sum among
-        all chains for which formula (2) is within `formula_budget`, which is the budget of the plan by default. The
-        plan is neither improved nor compared with other plans, as with `raw`.
+        The cost of a block, which replaces its term of formula (1). A function takes one or more of these arguments, by
+        name: `cost`, the term of formula (1); `kept`, the bytes that stay cached after the block; `peak`, the bytes
+        that formula (2) counts for the block alone. Values are 0 or more, and are rounded to whole numbers. The chain
+        minimizes their sum among all chains for which formula (2) is within `formula_budget`, which is the budget of
+        the plan by default. The plan is neither improved nor compared with other plans, as with `raw`.
     cap : int
         Maximum number of lower sets to enumerate.
 

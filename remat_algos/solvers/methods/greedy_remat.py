@@ -50,9 +50,9 @@ def greedy_remat(
     rule : str, function or scipy.LowLevelCallable, optional
         Which values are freed first: those with the smallest value of the rule. "xla" is `limit // nbytes`, "largest"
         is `-nbytes`, "dtr" is `cost / (nbytes * since_read)`, and "furthest" is `-until_read`. The default is "xla" if
-        `moves`, else "largest". A function takes one or more of these arguments, by name: nbytes, the bytes that are
-        saved; cost, the compute that is repeated; since_read, the steps since the last read; until_read, the steps of
-        the scanned order until the next read; readers, the number of future reads; limit, in bytes.
+        `moves`, else "largest". A function takes one or more of these arguments, by name: `nbytes`, the bytes that are
+        saved; `cost`, the compute that is repeated; `since_read`, the steps since the last read; `until_read`, the
+        steps of the scanned order until the next read; `readers`, the number of future reads; `limit`, in bytes.
 
     References
     ----------
@@ -93,7 +93,7 @@ RULES = RuleKind(
 def walk(
     graph: ComputationGraph, start: Schedule, limit: int, max_block: int, *, moves: bool = True, rule: Any = "xla"
 ) -> tuple[Schedule, int, int]:
-    """Scan a valid order once. Return the new schedule, and the level and the work that `greedy_order` returns."""
+    """Scan a valid order once. Return the new schedule, and the block level and the work from `greedy_order`."""
     compiled = RULES.rule(rule)
     with RULES.faults(compiled):
         order, reached, work = greedy_order(

@@ -59,9 +59,9 @@ def live_set_search(
     """Search all sets of live values, best first: a proven optimum over every order and any number of runs.
 
     A search that runs out of time, or reaches the maximum number of sets, still proves a bound. If no schedule fits the
-    limit, the minimum peak is searched, and then the minimum compute at this peak. If other solvers ran before, `solve`
-    starts these two searches later. If the minimum peak cannot be proven, schedules below the lowest known peak are
-    searched. Without a limit, the whole frontier is searched, one limit after another.
+    limit, the solver searches for the minimum peak, and then for the minimum compute at this peak. If other solvers ran
+    before, `solve` starts these two searches later. If the minimum peak cannot be proven, the solver searches for
+    schedules below the lowest known peak. Without a limit, it searches for the whole frontier, one limit after another.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class _Searches:
                 within = lowest - 1
         result: _SearchEnd | None = None
         candidate: Candidate | None = None
-        # Explore as many sets as `within` does for a limit, so that no call of `within` reaches a lower peak.
+        # Explore as many sets as `within` does for a limit. Otherwise, a call to `within` could reach a lower peak.
         while within < lowest:
             last, lower = self.cheapest(within, self.max_states)
             if lower is None:

@@ -130,8 +130,8 @@ def _near(
     """Yield the best chains for promises near a limit, then for larger promises while the simulated schedules fit.
 
     The best chains of a small subfamily bound the peak and the cost of the best chains of the whole family. Only blocks
-    within these bounds are simulated. `fits` is True if a chain with the other value of `lazy` already fits; promises
-    far above the limit are then not tried. Return True if a chain with either value fits.
+    within these bounds are simulated. `fits` is True if a chain with the other value of `lazy` fits. If so, promises
+    far above the limit are not tried. Return True if `fits` is True or a chain with this value of `lazy` fits.
     """
     some = _program(sets.subset(spread(len(sets), tuning.SOME_SETS)), lazy, max_peak, clock)
     reached = some.least_budget()

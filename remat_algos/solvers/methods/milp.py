@@ -55,9 +55,9 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 
     In stage t, a schedule recomputes any of the nodes before node t, in their order, and then runs node t for the first
     time. This solver is for reference and teaching: `live_set_search` is faster, and its optimum is over all orders.
 
-    If no schedule fits the limit, the minimum peak is searched, and then the minimum compute at this peak. Without a
-    limit, the whole frontier is searched, one limit after another. Constraints on runs and regions become rows of the
-    program.
+    If no schedule fits the limit, the solver searches for the minimum peak, and then for the minimum compute at this
+    peak. Without a limit, it searches for the whole frontier, one limit after another. Constraints on runs and regions
+    become rows of the program.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ class _StageProgram:
 
 
 def _last_reads(graph: ComputationGraph, order: Int32) -> list[int]:
-    """Return the last stage in which each node may run; it must precede every update of a parameter that it reads."""
+    """Return the last stage in which each node may run. A node must run before every update of a parameter it reads."""
     last = [order.size] * order.size
     if graph.updates.any():
         place = {v: k for k, v in enumerate(order.tolist())}

@@ -23,7 +23,7 @@ def pathremat(
     batching: bool | None = True,
     length_limit: float = tuning.LENGTH_LIMIT,
 ) -> Iterator[Candidate]:
-    """Split a path decomposition at the middle bag; in batches, recompute inputs of the bag's nodes from both sides.
+    """Split a path decomposition at the middle bag; recompute inputs of this bag's nodes on both sides, many at a time.
 
     The paper describes its algorithm in a supplement that is not available. This solver follows the same idea; its
     guarantees are those of docs/theory/path_decompositions.md.

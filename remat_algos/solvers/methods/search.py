@@ -63,9 +63,9 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
 
     Short searches start from the id order and from the best candidate of each solver; longer searches continue from the
     best results. If a small graph consists of parts that are joined only near the end, more searches start from orders
-    that run one part after another. If no schedule meets the limit, or there is no limit, the lowest peak is searched,
-    then the minimum compute at this peak. A second thread ignores the candidates of other solvers, so `auto` is never
-    worse than `search` alone from the id order.
+    that run one part after another. If no schedule meets the limit, or there is no limit, the solver searches for the
+    lowest peak, and then for the minimum compute at this peak. A second thread ignores the candidates of other solvers,
+    so `auto` is never worse than `search` alone from the id order.
 
     Parameters
     ----------
@@ -269,13 +269,13 @@ class _LimitSearch:
         """Yield the best schedules within limits between the lowest peak and the peak of one pass.
 
         The first sweep visits evenly spaced limits from high to low, the second from low to high; each search starts
-        from the best schedules of its neighbours. Finally limits at bends of the curve are searched.
+        from the best schedules at neighbouring limits. More searches are for limits at bends.
         """
         factor = 1 if self.max_moves is not None else self.effort.frontier_work
         total = self._in_time(int(factor * self.work))
         known = [each for name, each in self.known if name not in OWN]
         lowest = min(known, key=lambda each: each.figures, default=None) if self.task.budgets else None
-        # The lowest peak of other solvers may be used as the start of the frontier; without one, search for it.
+        # If other solvers reached a lowest peak, the frontier may start there. Otherwise, search for the lowest peak.
         if lowest is None:
             lowest = yield from self._lowest(int(tuning.LOWEST_PEAK_SHARE * total), tuning.LOWEST_PEAK_SHARE)
         if lowest is None:
