@@ -208,6 +208,28 @@ def test_chen_algorithm_3_plans_a_chain_as_chen_greedy():
         assert peak == min(each.simulation.peak_memory for each in candidates)
 
 
+# ---------------------------------------------------------------- chen2016, section 4.4
+
+
+def test_chen_recursion_plans_a_chain_as_chen_recursive():
+    """The same schedule; g(n) is the peak of its simulation if gradients have no bytes and read inputs and outputs."""
+    for rng in generators(6):
+        n = int(rng.integers(1, 60, endpoint=True))
+        k = int(rng.integers(1, min(n, 8), endpoint=True))
+        m = book("chen_recursion").mirror_counts(n, k)
+        graph = chain(np.ones(n, int), gradient=0)
+        options = {"splits": k, "depth": n, "candidates": "all", "keep_last": False}
+        [candidate] = list_candidates(graph, "chen_recursive", **options)
+        schedule = mirror_schedule(graph, np.append(m, np.zeros(n, int)))
+        assert schedule.order.tolist() == candidate.schedule.order.tolist()
+        assert candidate.simulation.peak_memory == book("chen_recursion").g(n, k)
+
+
+@pytest.mark.parametrize(("n", "k"), [(7, 1), (127, 1), (8, 2), (80, 2), (63, 3), (48, 6)])
+def test_formula_3_is_formula_2_where_it_divides_exactly(n, k):
+    assert book("chen_recursion").g(n, k) == pytest.approx(book("chen_recursion").formula_3(n, k))
+
+
 # ---------------------------------------------------------------- griewank2000
 
 

@@ -1,7 +1,6 @@
 """The exact search over live sets against the plain one, against Revolve, and against the hand; golden optima."""
 
 from itertools import islice
-from math import comb
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from remat_algos.search.solve import solve
 from tests.benchmarks.random_dags import COUNT, FAMILIES, golden, random_dags
 from tests.ladders import counterexample, ladder, skip_ladder, zigzag
 from tests.oracles import live_sets, search
-from tests.oracles.revolve import advances, least_ladder_compute
+from tests.oracles.revolve import least_ladder_compute
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs
 
@@ -109,14 +108,6 @@ def test_costs_of_the_ladder_of_22_nodes():
 def test_revolve_is_optimal_for_longer_ladders(length):
     """Here the search is compiled."""
     test_revolve_is_optimal_for_ladders(length)
-
-
-@pytest.mark.parametrize("checkpoints", [1, 2, 3, 7])
-def test_runs_between_checkpoints_are_the_formula_of_griewank_and_walther(checkpoints):
-    """r l - C(c + r, c + 1), where r is the least repetition that reaches l = length + 1 steps: C(c + r, c) >= l."""
-    for steps in range(1, 40):
-        r = next(r for r in range(steps) if comb(checkpoints + r, checkpoints) >= steps)
-        assert advances(steps - 1, checkpoints) == r * steps - comb(checkpoints + r, checkpoints + 1)
 
 
 def test_peaks_of_graphs_that_are_hard_to_run_again():

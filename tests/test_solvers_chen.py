@@ -27,6 +27,7 @@ from remat_algos.solvers.methods.chen_greedy import _costs as chen_greedy_costs
 from remat_algos.solvers.registry import Task, get_solver, list_candidates
 from remat_algos.structure.cuts import Cutter, ForwardPart, candidate_places, segment_counts
 from remat_algos.structure.lower_sets import single_boundary_chain
+from tests.books import book
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.raising import raises
@@ -323,17 +324,9 @@ def test_recursive_halves_of_a_chain(n, forward_peak, peak, runs, bound):
     assert plan.peak_memory == peak == depth + 2
     assert forward_runs(plan) == runs == (depth + 1) * 2 ** (depth - 1) - 1
     assert raw(chain(n, gradient=0), "chen_recursive", **options).peak_memory == forward_peak == depth
-    count = split_depths(0, n)
+    count = book("chen_recursion").mirror_counts(n, 1).tolist()
     assert sum(count) + n == bound
     assert plan.schedule.order.tolist() == mirror_schedule(chain(n), count + [0] * n).order.tolist()
-
-
-def split_depths(begin, end, depth=0):
-    """Depth of each node of a chain in the balanced tree that splits it in the middle."""
-    if begin == end:
-        return []
-    middle = (begin + end) // 2
-    return [*split_depths(begin, middle, depth + 1), depth, *split_depths(middle + 1, end, depth + 1)]
 
 
 def test_depth_one_is_one_row_of_segments():
@@ -394,14 +387,9 @@ def test_the_greedy_walk(graph, budget, x, y, kept, tail):
 
 def greedy(memory, candidates, budget):
     """Algorithm 3 as it is printed: (x, y, nodes that are kept)."""
-    temp = x = y = 0
-    kept = []
-    for v, size in enumerate(memory):
-        temp += size
-        if v in candidates and temp > budget:
-            x, y, temp = x + size, max(y, temp), 0
-            kept.append(v)
-    return x, y, kept
+    candidate = np.isin(np.arange(len(memory)), list(candidates))
+    x, y, m = book("chen_algorithm_3").algorithm_3(np.array(memory, np.int64), candidate, budget)
+    return x, y, np.flatnonzero(m == 0).tolist()
 
 
 walks = st.lists(st.integers(0, 6), max_size=14).flatmap(

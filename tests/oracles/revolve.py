@@ -9,24 +9,28 @@ only fL can use. Nothing is before f0, so the chain starts again from nothing, a
 import math
 from functools import cache
 
+from tests.books import book
+
 
 def least_ladder_compute(length, limit):
     """Compute of the cheapest schedule of a ladder that never holds more than `limit`; None: there is none."""
-    runs = advances(length + 1, limit - 2, first=True)
+    runs = advances(length + 1, limit - 2)
     return None if runs == math.inf else runs + length + 1
 
 
 @cache
-def advances(length, checkpoints, first=False):
-    """Runs of forward nodes to go back over so many, from a value before them that is kept.
+def advances(length, checkpoints):
+    """Forward runs that reverse this many nodes, if no backward node has run before.
 
-    The first checkpoint goes to the k-th: k runs, then the nodes behind it with a checkpoint less, then those before
-    it. `first`: no backward node has run, so there is room for the value of the last node beside the checkpoints.
+    The first checkpoint goes to node k: k runs, then the nodes after it with a checkpoint less, then those before it,
+    as in Revolve. Until the first backward node has run, there is room for the value of the last node in addition to
+    the checkpoints.
     """
     if length == 0:
         return 0
     if checkpoints <= 0:
-        return 1 if first and length == 1 and checkpoints == 0 else math.inf
+        return 1 if length == 1 and checkpoints == 0 else math.inf
     return min(
-        k + advances(length - k, checkpoints - 1, first) + advances(k - 1, checkpoints) for k in range(1, length + 1)
+        k + advances(length - k, checkpoints - 1) + book("revolve").recurrence(k, checkpoints)
+        for k in range(1, length + 1)
     )
