@@ -6,7 +6,6 @@ import re
 import sys
 import warnings
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +20,8 @@ from remat_algos.rules import SIGNATURES
 from remat_algos.schedule.emission import baseline
 from remat_algos.solvers.methods.greedy_remat import RULES, walk
 from remat_algos.structure.elimination import ELIMINATION_RULES, UndirectedGraph, eliminate
+
+numba = pytest.importorskip("numba")
 
 GRAPH = ra.differentiate(ra.zoo.build("lstm?steps=6").graph)
 LIMIT = baseline(GRAPH).peak_memory // 2
