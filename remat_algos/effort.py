@@ -63,7 +63,7 @@ class Effort:
 
     @property
     def bounds_first(self) -> bool:
-        """True if a moment bound is computed before the search, which may then end at it."""
+        """True if `moment_bound` runs before the search, which may then end as soon as it reaches this bound."""
         return self.moments > 0
 
     @property

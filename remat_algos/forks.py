@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 Result = TypeVar("Result")
 
 IMPORTED = (f"{__name__.partition('.')[0]}.", "numpy.", "scipy.")
-"""Modules that solver threads may be importing during a fork; NumPy imports some on first use, as for `unique`."""
+"""Modules that solver threads may import during a fork; NumPy imports some only on the first call of a function."""
 
 
 class cached_property(Generic[Result]):

@@ -105,8 +105,8 @@ class Buffers:
     6
     >>> Buffers([0, 1], [2, 3], [4, 2], offset=[0, 3])
     Traceback (most recent call last):
-    remat_algos.errors.AllocationError: buffers 0 and 1 overlap: both are needed at step 1, and their fixed offsets \
-are 0:4 and 3:5; move one of them, or leave its offset free
+    remat_algos.errors.AllocationError: buffers 0 and 1 overlap: both are needed at step 1, and by their fixed \
+offsets they occupy bytes 0:4 and 3:5; move one, or leave its offset free
     """
 
     begin: Int64
@@ -183,7 +183,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return self.size.size
 
     def places(self, simulation: Simulation) -> Int64:
-        """Return int64[k]: the index of each buffer of a schedule. Raise AllocationError if it has other buffers.
+        """Return the index of each buffer of a schedule, int64[k]. Raise AllocationError if the buffers differ.
 
         Examples
         --------
@@ -373,7 +373,7 @@ class Allocation:
     buffers : Buffers
     storage : int64[k]
         The block of each buffer. `share_storage` and `colour` make blocks that do not overlap; the buffers of a block
-        use it in turn. `pack` makes one block per group of buffers that overwrite each other, and per other buffer.
+        use it in turn. `pack` makes one block for each buffer, or for several that overwrite each other.
     offset : int64[k]
         First byte of each buffer.
     size : int

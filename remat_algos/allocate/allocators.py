@@ -112,7 +112,7 @@ class Reservation(Result):
 
     @checked_arguments
     def text(self, base: int, limit: str = "") -> str:
-        """Return a line with the reserved bytes, their share of `base` (arenas: ratio to the peak), and the limit."""
+        """Return a line with the reserved bytes, their share of `base` and the limit; arenas: the ratio to the peak."""
         if self.bound is not None:
             bound = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
             aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
@@ -150,7 +150,7 @@ class Allocator(Registered):
 
     # Word for reserved memory in tables and plans; "" if it is the peak.
     noun: str = "reserved"
-    # True if percentages refer to the bytes reserved without rematerialization, False if they refer to that run's peak.
+    # True if percentages refer to the bytes reserved without rematerialization, False if to the peak without it.
     own_base: bool = True
     # Maximum number of schedules per search to which the allocator is applied; 1 if a call takes seconds.
     candidates: int = tuning.MAX_RESERVED

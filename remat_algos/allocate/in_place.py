@@ -130,8 +130,8 @@ def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]
 def _sums(graph: ComputationGraph) -> Int64:
     """Return (new sum, previous sum) for each addition to a gradient that `differentiate` inserts.
 
-    The addition reads a gradient first and the previous sum last. Only one of these has the same owner as the new sum:
-    the previous sum if the new sum is the gradient of a value, and the other gradient if it is that of a parameter.
+    The addition reads a gradient first and the previous sum last. In a sum for a value, only the previous sum has the
+    same owner as the new sum. In a sum for a parameter, only the gradient does.
     """
     owner = graph.forward_of
     if owner is None:

@@ -129,7 +129,7 @@ def pack(
     -------
     Allocation
         The same result for the same seed, unless the time limit was reached. `method` names the rule that found it,
-        and `bound` is the best proven lower bound. After an interrupt, the result is the best one by then.
+        and `bound` is the best proven lower bound. After an interrupt, the result is the best allocation found.
 
     Raises
     ------

@@ -113,7 +113,7 @@ def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
 def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = None) -> Allocation:
     """Assign buffers that are live at the same time to different blocks: colour their conflict graph.
 
-    The graph is not built, but the time is still quadratic, as chen2016 notes. In order of size, then of begin, each
+    The graph is not built, but the time is still quadratic, as chen2016 notes. By decreasing size, then by start, each
     buffer gets the first colour without a conflict, so a block is as large as its first buffer. If all sizes are equal,
     the arena is minimum, because interval graphs are perfect. Buffers that overwrite each other count as one interval.
 

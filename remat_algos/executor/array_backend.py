@@ -23,12 +23,12 @@ from remat_algos.executor import tuning
 MEMINFO = Path("/proc/meminfo")
 
 Array = Any
-"""uint8[n] of NumPy or CuPy; neither library has a type for both."""
+"""A NumPy or CuPy array of type uint8[n]; `Any`, because no type covers both."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backend:
-    """An array library and its device; with CuPy, arrays that are not counted come from `pool`."""
+    """An array library and its device. With CuPy, `pool` allocates the arrays that a run does not count as its own."""
 
     name: str
     xp: Any
@@ -110,7 +110,7 @@ def backend(name: str) -> Backend:
 
 
 _gpus: dict[tuple[int, int], Backend] = {}
-"""Backends by library and device. They are never deleted, because free memory of a CuPy pool is lost with the pool."""
+"""Backends by library and device. None is ever deleted: a deleted CuPy pool does not return memory to the device."""
 
 
 def _gpu(cupy: Any, device: int) -> Backend:
@@ -120,7 +120,7 @@ def _gpu(cupy: Any, device: int) -> Backend:
 
 
 def free_memory(backend: Backend) -> int | None:
-    """Return the free bytes on a GPU, according to its runtime, or on this machine, or None if unknown."""
+    """Return the free bytes of the GPU, or of this machine for NumPy; None if they are unknown."""
     if backend.name == "cupy":
         return int(backend.xp.cuda.runtime.memGetInfo()[0])
     try:

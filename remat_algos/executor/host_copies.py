@@ -26,7 +26,7 @@ Action = tuple[str, int]
 ENDED = {"store": "stored", "load": "loaded"}
 
 Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | None]]
-"""Two queues, for the run and for later loads, that receive the error of a copy, or None, when the copy ends."""
+"""Two queues, for the run and for later loads. When the copy ends, each receives the error, or None on success."""
 
 
 class ThreadEngine:
@@ -129,7 +129,7 @@ Engine = ThreadEngine | StreamEngine
 
 
 class HostCopies:
-    """The stores and loads of a run, by instance, and the bytes on the host; on NumPy `link` sets rates and latency."""
+    """The stores and loads of a run, and the bytes on the host. With NumPy, copies take as long as over `link`."""
 
     def __init__(self, on: Backend, simulation: Simulation, link: Link | None = None) -> None:
         steps = list(simulation.steps())

@@ -193,7 +193,7 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     served = np.where(graph.output[read], first[read], served)
     last = made // 2
     np.maximum.at(last, served, read_at)
-    # Rows of `lingering` refer to the newest instance after their step, rows of `stores` to the newest one before it.
+    # `lingering` refers to the newest instance after the step of a row, `stores` to the newest one before the step.
     stays = np.searchsorted(value * key + made, lingering[:, 0] * key + 2 * lingering[:, 1] + 2) - 1
     np.maximum.at(last, stays, lingering[:, 2] - 1)
     copied = np.searchsorted(value * key + made, stores[:, 1] * key + 2 * stores[:, 0]) - 1
@@ -203,7 +203,7 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
 
 
 def _at_steps(indptr: Int64, indices: NDArray[Any], order: NDArray[np.int32]) -> tuple[Int64, Int64]:
-    """Return all entries in the rows of the nodes that the steps run, in order of steps, and the step of each entry."""
+    """Concatenate the rows of the nodes in `order`; return the entries, and the step that each entry belongs to."""
     ends, entries = gather_rows(indptr, indices, order)
     return entries.astype(np.int64), row_of(ends)
 

@@ -52,7 +52,7 @@ class Memory(Protocol):
         """Allocate uint8[nbytes], to be freed with `key`; raise OutOfMemoryError if it does not fit."""
 
     def free(self, key: int) -> None:
-        """Free an array; the caller keeps no references to it."""
+        """Free an array; the caller must not keep references to it."""
 
     def peak(self) -> int:
         """Return the maximum of `used` since the last call, including temporaries of operators if they are visible."""
@@ -64,7 +64,7 @@ class Memory(Protocol):
 
 
 class TrackingMemory(Memory):
-    """NumPy arrays, counted in chunks until garbage collection, which detects operators that keep references."""
+    """NumPy arrays, counted in chunks until they are garbage-collected; this reveals operators that keep references."""
 
     used = used_raw = total = 0
 
@@ -230,9 +230,9 @@ def _pool_hook(cuda: Any) -> Any:
 class ArenaMemory(Memory):
     """One slab with a slice for each buffer of an allocation; buffers that overwrite each other share a slice.
 
-    A buffer is filled with a pattern when it begins, unless it overwrites another one, and when it ends. This destroys
-    any value that still uses these bytes. On a GPU, layers compute the same bits as with a pool if all offsets are
-    multiples of 512; at other offsets libraries may choose kernels that sum in another order.
+    A buffer is filled with a pattern at the end of its lifetime, and at the start if it does not overwrite another one.
+    This destroys any value that still uses these bytes. On a GPU, layers compute the same bits as with a pool if all
+    offsets are multiples of 512; at other offsets libraries may choose kernels that sum in another order.
     """
 
     used = used_raw = total = 0

@@ -1,7 +1,7 @@
 """Hashes and checksums of 32-bit words for synthetic nodes, bit-identical on NumPy and CUDA.
 
-Word i of a result is initially i times an odd constant, combined by xor with the number of the result. Each input adds
-its word i (modulo its length) times an odd number that depends on the position of the input. An input longer than the
+Word i of a result is initially i times an odd constant, xor a number that identifies the result. Each input adds its
+word i (modulo its length) times an odd number that depends on the position of the input. An input longer than the
 result also adds its checksum times that number, so that every byte counts. Rounds of multiplication, addition and xor
 with the upper bits follow.
 """

@@ -24,12 +24,12 @@ Seconds = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class MixingCosts:
-    """Model of the seconds of a node of `SyntheticOperators`, linear in its work.
+    """Linear model of the time of a node of `SyntheticOperators`.
 
     The coefficients are in seconds. `call` is the cost of each result, each workspace, and each input of a result.
-    `written` is the cost of each word of a result. `read` is the cost of each word that a result reads. `wrapped` is
-    the cost of each word of a result for each input that is shorter and therefore repeated. `summed` is the cost of
-    each word of an input that is longer than the result. `residual` is the largest relative deviation from the times.
+    `written` is the cost of each word of a result. `read` is the cost of each word that a result reads. `wrapped` is an
+    additional cost per word of a result, for every input that is shorter and repeated. `summed` is the cost of each
+    word of an input that is longer than the result. `residual` is the largest relative deviation from the times.
     """
 
     call: float
@@ -89,7 +89,7 @@ def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
 
 
 def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
-    """Return float64[n, 5], the work of a run of each node: calls, and words written, read, wrapped and summed."""
+    """Return the work in one run of each node, float64[n, 5]: calls, and words written, read, wrapped and summed."""
     found = np.zeros((graph.n_nodes, 5))
     resident = graph.resident
     for v in range(graph.n_nodes):

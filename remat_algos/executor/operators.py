@@ -168,7 +168,7 @@ class SyntheticOperators:
         self._mixer.mix(out, number, inputs, iters, burn, add)  # type: ignore[union-attr]
 
     def _numbers(self, kind: int, count: int) -> list[int]:
-        """Return a uint32 for each object of a kind (0 to 3); all are distinct for up to 2**30 objects per kind."""
+        """Return `count` numbers, uint32; numbers of the kinds 0 to 3 are distinct, up to 2**30 for each kind."""
         numbers = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
         # Each step is invertible, so distinct numbers stay distinct.
         for part in (0, self._seed & 0xFFFFFFFF, self._seed >> 32 & 0xFFFFFFFF):
@@ -200,7 +200,7 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
 
 
 def _changes(graph: ComputationGraph) -> dict[int, list[int]]:
-    """Return the nodes that update parameters or states, with the indices of these among the residents of the node."""
+    """Map each node that updates residents to the positions of these residents among all residents that it reads."""
     if graph.resident is None:
         return {}
     role = graph.resident.role

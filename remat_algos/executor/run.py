@@ -74,8 +74,8 @@ class RunLoop:
         self._on, self._operators, self._keys = on, operators, keys
         self._checking, self._timed = checking, timed
         self._arrays: dict[int, Array] = {}  # key: instance
-        # `_newest` contains the instance of each value that the next reader reads. `_residents` contains the residents
-        # that each node reads.
+        # `_newest` contains, for each value, the instance that its next reader will read. `_residents` contains the
+        # residents that each node reads.
         self._newest = [-1] * simulation.graph.n_values
         self._residents: list[tuple[Array, ...]] = []
         self._resident = 0
@@ -372,11 +372,11 @@ def execute(
     operators : Operators, optional
         The operators of the nodes; by default `SyntheticOperators(graph, seed=seed)`.
     allocation : Allocation, optional
-        An allocation of `Buffers.of(simulation, over)`: run in one arena, with each buffer at its offset. Overlaps of
-        buffers are not checked in advance, but destroy values. Checking mode detects values that are destroyed before
-        or while they are read. A comparison (`differs_from`) with a run without an arena detects values that are
-        destroyed during their computation. Without these two checks, `mismatches` only shows values that were destroyed
-        in some runs of a node but not in others, and outputs that were destroyed later.
+        An allocation of the buffers of this schedule (`Buffers.of`). The run then uses one arena, with each buffer at
+        its offset. Overlaps of buffers are not checked in advance, but destroy values. Checking mode detects values
+        that are destroyed before or while they are read. A comparison (`differs_from`) with a run without an arena
+        detects values that are destroyed during their computation. Without these two checks, `mismatches` only shows
+        values that were destroyed in some runs of a node but not in others, and outputs that were destroyed later.
     backend : {"numpy", "cupy"}
     seed : int
         Seed of the default operators.
@@ -511,7 +511,7 @@ def _memory(on: Backend, allocation: Allocation | None, limit: int | None, check
 
 
 def _clear_frames(error: BaseException | None, outer: BaseException | None) -> None:
-    """Clear the frames of an error, which refer to arrays, except those of an outer exception."""
+    """Clear the frames of an error, since frames refer to arrays; do not clear those of an outer exception."""
     waiting, known = [error], [outer]
     while waiting:
         current = waiting.pop()

@@ -2,7 +2,7 @@
 
 # Maximum share of the free memory that a run may need. Higher: larger runs, which may fail and disturb other processes.
 MAX_SHARE = 0.9
-# Seconds for packing copies into host memory if a quick packing does not fit. Higher: more plans can run, later starts.
+# Seconds for packing copies into host memory if a quick packing does not fit. Higher: more plans run, but start later.
 HOST_PACKING = 2.0
 # GPU clock ticks (about 0.1 ms) for which a GPU is kept busy during kernel launches. Higher: no gaps, longer runs.
 BUSY_TICKS = 200_000

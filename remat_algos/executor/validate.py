@@ -124,7 +124,7 @@ class Validation(Result):
         """0 if every value was correct, otherwise the name of a node.
 
         A value is correct if it equals its first instance and its value in a run without an arena, and does not change
-        while it is read. The node is the first one that computed a wrong value, or read or overwrote a lost value.
+        while it is read. The node is the first that computed a wrong value or read a freed or overwritten one.
         """
         if self.stale is not None:
             return self._node(self.stale.step)
@@ -160,7 +160,7 @@ class Validation(Result):
 
     @property
     def pool_inside(self) -> bool | None:
-        """True if the reserved bytes are within the predicted interval. It is None without a CuPy pool and an arena."""
+        """True if the reserved bytes are within the predicted interval; None with neither a CuPy pool nor an arena."""
         if self.execution.backend != "cupy" and not self.arena:
             return None
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]

@@ -31,8 +31,8 @@ def frozen(
     """Copy integers to a contiguous read-only array; a scalar is broadcast to `size` entries.
 
     A read-only argument is copied too, because its owner may make it writable again. Raise GraphError if the values do
-    not fit `dtype` exactly, or if there are not `size` of them. `per` is a word for the message about a wrong size: the
-    kind of object that has one entry each, such as "node".
+    not fit `dtype` exactly, or if there are not `size` of them. `per` names the objects that have one entry each, such
+    as "node", for the message about a wrong size.
     """
     array = as_array(values, what)
     if array.ndim == 0 and size is not None:

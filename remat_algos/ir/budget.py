@@ -103,7 +103,7 @@ class Budget:
 
     @checked_arguments
     def overhead_limit(self, one_pass: int, scale: int) -> int | None:
-        """Return the allowed overhead in units of the graph. One unit of a numeric limit equals `scale` of these."""
+        """Return the allowed overhead in units of the graph. A numeric limit is multiplied by `scale`."""
         if self.overhead is None:
             return None
         if isinstance(self.overhead, int):

@@ -30,9 +30,9 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     A dropout mask is stored as one bit per element. All its readers decode these bits, including a recomputed dropout.
 
     A node that reads bits has a workspace of the size of the decoded value. Compute is unchanged. Memory increases at a
-    step only in two cases. The bits of a value may be live together with the full value; they add 1/32 of its size, or
-    1/8 for a mask stored as bytes. The output of a ReLU may be live, for a reader that is recomputed later, while a
-    gradient decodes its bits.
+    step only in two cases. In the first, the bits of a value are live together with the full value; they add 1/32 of
+    its size, or 1/8 for a mask stored as bytes. In the second, the output of a ReLU is still live for a node that is
+    recomputed later, while a gradient decodes the bits of the output.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     Returns
     -------
     ComputationGraph
-        Ids of nodes are unchanged. The same graph if no gradient can use bits, for example because the graph is already
-        encoded.
+        Ids of nodes are unchanged. If no gradient can use bits, for example because the graph is already encoded, the
+        graph itself is returned.
 
     Raises
     ------

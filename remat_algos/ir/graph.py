@@ -88,8 +88,8 @@ class ComputationGraph:
     output : bool[n_values]
         True if the value is live from the first run of its node to the end.
     forward_of : int32[n], optional
-        -1 for forward nodes; the forward node of each gradient; -2 for other backward nodes, such as sums of gradients
-        of several nodes.
+        For a gradient, its forward node; for forward nodes, -1; for other backward nodes, such as sums of gradients of
+        several nodes, -2.
     backward : Backward, optional
         Gradients, for `differentiate`. By default, they read all values that their node reads or computes.
     resident : Resident, optional

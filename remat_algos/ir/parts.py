@@ -56,7 +56,7 @@ class Labels:
     ops : tuple of str, optional
         Operation of each node, "" if unknown.
     views : mapping of str to str
-        From the name of each view that is not itself a value to the name of its base, a value or resident.
+        Maps the name of each view that is not itself a value to the name of its base, a value or resident.
     compute_unit : str
         "ns", "FLOPs", ...; "" if unknown.
     compute_scale : int
@@ -269,7 +269,7 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
 
 
 def _distinct_by_rule(labels: Labels, residents: Sequence[str]) -> bool:
-    """Return True if names cannot clash: nodes have ids only, or the graph is a checked graph with its gradients."""
+    """Return True if names cannot clash: nodes have only ids, or only gradients were added to a checked graph."""
     names = labels.names
     others = (labels.value_names, labels.views, tuple(residents))
     if not isinstance(names, GradientNames):

@@ -420,7 +420,7 @@ class _Assembly:
 
 AMOUNTS: Mapping[str, Reading] = {"memory": size_of, "compute": cost_of, "workspace": size_of}
 OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_, "mark": np.int8}
-"""Arrays with one entry per node that may accompany edges between names, in addition to `AMOUNTS`."""
+"""Arrays with one entry per node. With edges between named nodes, they may be given in addition to `AMOUNTS`."""
 
 NAMED_AMOUNTS = AMOUNTS.keys() | OF_NAMED.keys()
 

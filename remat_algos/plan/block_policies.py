@@ -248,7 +248,7 @@ class _BlockSearch:
         return list(every[order[host[order] <= self.host]])
 
     def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
-        """Return the memory trace, the bounds of forward parts, live bytes there, and the bounds of backward parts."""
+        """Return the memory trace, step bounds of forward parts, live bytes at these, and bounds of backward parts."""
         order, lives = simulation.schedule.order, simulation.lifetimes
         step = np.empty(self.graph.n_nodes, np.int64)
         step[order[::-1]] = np.arange(order.size)[::-1]
@@ -430,7 +430,7 @@ class _BlockSearch:
 
 
 class _SavedSets:
-    """Sets of members of one block whose outputs may stay: sets that save much recomputation for few bytes."""
+    """Sets of nodes of one block whose outputs may stay in memory: sets that save much recomputation for few bytes."""
 
     def __init__(self, search: _BlockSearch, b: int) -> None:
         graph, blocks, reads = search.graph, search.blocks, search.reads
@@ -444,7 +444,7 @@ class _SavedSets:
         self.workspace = graph.workspace[members]
         self.required, self.leaves = reads.required[members], reads.leaves[members]
         self.inside = np.searchsorted(members, reads.inside[reads.block[reads.inside[:, 0]] == b])
-        # Saving a value that nodes outside of the block read costs no bytes, since the value stays live in any case.
+        # In compiled graphs, values that nodes outside of the block read stay live in any case: saving costs no bytes.
         if not self.eager:
             self.free &= ~self.leaves
 

@@ -152,8 +152,8 @@ class Holds:
     `live_until`, int32[n_values], is the last node during which a local variable, an argument of a caller or the cache
     of autocast keeps the value alive, or -1 if nothing keeps it after its last read. `saved` consists of four arrays,
     int32[k], with one entry per reference from autograd to a value: (1) the value; (2) a node of the block that saves
-    the value, or -1; (3) the last node during which the reference exists; (4) this last node if the block is
-    recomputed, since a gradient then frees each saved value after unpacking it.
+    the value, or -1; (3) the last node during which the reference exists; (4) the last such node if the block is
+    recomputed, because a gradient then frees each saved value after unpacking it.
     """
 
     live_until: Int32
@@ -341,8 +341,8 @@ def _lingering(
         rows.append((x[comes], first[comes], in_rerun(b, last)[comes]))
         x, place, kept, last = np.stack(holds.saved)[:, step[producer[holds.saved[0]]] >= 0]
         v, c = producer[x], np.append(block, -1)[place]
-        # A branch without gradient, for example of a detached value, is freed as early in the rerun as in the forward
-        # part.
+        # A branch without a gradient, for example from a detached value, is freed as early in the rerun as in the
+        # forward part.
         until = np.where(graph.forward[last], in_rerun(c, last), step[last] + 1)
         newest = np.where(at[c] < 0, -1, np.where(block[v] == c, made_again[v], loaded[x]))
         rows.append((x, np.where(newest < 0, step[v], newest), np.where(at[c] < 0, step[kept] + 1, until)))

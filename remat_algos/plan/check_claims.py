@@ -34,7 +34,7 @@ NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
 class Checked(NamedTuple):
-    """The results of checking a plan. `narrower` is only proven if strict; `NEVER_CHECKED` lists what is unchecked."""
+    """The results of checking a plan. `narrower` is the bound for a smaller class; only a strict check proves it."""
 
     graph: ComputationGraph
     simulation: Simulation
@@ -194,7 +194,7 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
 
 
 def _claimed_bound(record: Mapping[str, Any], of: str) -> LowerBound | None:
-    """Return the claimed lower bound on compute or, with a link, on time. Without a source, one pass proves it."""
+    """Return the claimed lower bound on compute or, with a link, on time. The default source is one pass."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         raise ClaimError(

@@ -497,7 +497,7 @@ def bounded(plan: Plan) -> Plan:
 
 
 def _share_cell(plan: Plan) -> str:
-    """Return the peak or, for some allocators, the reserved bytes in % of the same figure of the baseline."""
+    """Return the peak (for some allocators the reserved bytes) as a percentage of the same figure of the baseline."""
     allocator = get_allocator(plan.reservation.allocator)
     size = plan.reservation.memory if allocator.own_base else plan.peak_memory
     return percent(size, max(1, allocator.base(plan.graph)))

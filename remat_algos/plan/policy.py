@@ -132,7 +132,7 @@ class Policy(Result):
         limit: int | None = None,
         link: Link | None = None,
     ) -> Policy:
-        """Simulate the policy with one decision per block, in which the outputs of the nodes `saved` stay."""
+        """Simulate the policy that makes one decision per block and keeps the outputs of the nodes in `saved`."""
         decisions = [KEEP if blocks.trigger[b] < 0 else decision for b, decision in enumerate(decisions)]
         for b, reason in blocks.refusals.items():
             if decisions[b] != KEEP:
@@ -277,7 +277,7 @@ class Policy(Result):
             yield label, f"{graph.labels.compute(amount)}, {fine_percent(amount, one_pass)} {what}"
 
     def notes(self) -> list[str]:
-        """Return the lines with the figures."""
+        """Return the figures as lines of text."""
         return labelled(self.figures())
 
 

@@ -97,7 +97,7 @@ class SearchReport:
 
     @property
     def cut_short(self) -> dict[str, bool]:
-        """The flags "failed", for a solver that failed after its first schedule, and "interrupted", by the user."""
+        """Flags: "failed" if a solver failed after its first schedule, "interrupted" if the user stopped the search."""
         return {"failed": self.stop is Stop.FAILED, "interrupted": self.stop is Stop.INTERRUPTED}
 
     def record(self) -> dict[str, Any]:

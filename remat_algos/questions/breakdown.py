@@ -28,9 +28,9 @@ OPTIMIZER = "optimizer"
 STRUCTURES = ("feature maps", "other values", "gradients", "weights", "workspace", "inputs")
 """Names of the data structures.
 
-"feature maps" are forward values that the backward part reads, "other values" the other forward values. "gradients" are
-those of values. "weights" are parameters, their gradients and all states, including those of the optimizer. "workspace"
-is scratch memory.
+"feature maps" are forward values that the backward part reads; "other values" are all other forward values. "gradients"
+are the gradients of values. "weights" are parameters, their gradients and all states, including those of the optimizer.
+"workspace" is scratch memory.
 """
 
 PARTS = ("forward", "backward", "again")

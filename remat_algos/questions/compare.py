@@ -34,7 +34,7 @@ from remat_algos.wording import by_reason, counted, format_bytes, one_line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """The plan of one solver. Without a plan, the reason, and the lowest peak that the solver reached."""
+    """The plan of one solver or, if there is none, the reason and the lowest peak that the solver reached."""
 
     solver: str
     plan: Plan | None

@@ -173,7 +173,7 @@ def frontier(
     order, and then for half as many further budgets where the curve bends; the number of threads does not change its
     result. Schedules are polished within their own peaks, and within `points` budgets that are evenly spaced up to the
     peak without rematerialization. If the best plan for a budget is not proven optimal, and is more than 0.1 percentage
-    points of overhead above its bound, the budget is solved again as by `solve`. The frontier contains no plan below
+    points of overhead above its bound, the search of `solve` runs for this budget. The frontier contains no plan below
     the lowest peak that the first runs found.
 
     Parameters

@@ -128,7 +128,7 @@ def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlippedDecision:
-    """A schedule with one decision flipped; `freed` and `added` are the largest changes of the live bytes."""
+    """A schedule with one decision flipped; `freed` and `added` are the largest decrease and increase in live bytes."""
 
     schedule: Schedule
     compute: int
@@ -197,7 +197,7 @@ def what_if(
     ------
     GraphError
         If a name is unknown or not that of a forward node, if `once` or a mark forbids a decision, or if a node does
-        not run in the schedule, or is in use from its first run to its last read.
+        not run in the schedule, or has no `idle_gap` in which it could be freed.
 
     Examples
     --------

@@ -121,7 +121,7 @@ class SearchKernel:
         return bool(self.state.start(order[order >= 0], *limits, goal, within))
 
     def cool(self, hot: float, cold: float, part: float) -> None:
-        """Set the temperature after the share `part` of geometric cooling from `hot` to `cold` times the mean cost."""
+        """Set the temperature at the share `part` of geometric cooling from `hot` to `cold` (times the mean cost)."""
         # Round before multiplying by the mean, so that a search does not depend on the machine or the unit of cost.
         self.state.temperature = self.mean_compute * float(np.float32(hot * (cold / hot) ** part))
 

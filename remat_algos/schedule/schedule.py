@@ -17,16 +17,16 @@ from remat_algos.wording import counted, one_line
 class Schedule:
     """A sequence of node ids and of loads; a node that occurs more than once is recomputed.
 
-    The order determines when a value is freed: after its last read before its node runs again, or at the end for an
-    output. Every value that is loaded somewhere is stored once, by default right after the first run of its node.
+    A value is freed as soon as no node reads it before its own node runs again; an output is freed at the end. Every
+    value that is loaded somewhere is stored once, by default right after the first run of its node.
 
     Parameters
     ----------
     order : int32[m]
         Node ids.
     loads : int32[k, 2], optional
-        Rows (step, value): the copy of the value back from the host begins before the run of the step. Loads at the
-        same step begin in the order of their rows.
+        Rows (step, value): copying the value back from the host begins before the run of the step. Loads at the same
+        step begin in the order of their rows.
     lingering : int32[h, 3], optional
         Rows (value, step, until): the instance of the value that `step` creates is not freed before step `until`
         begins, for example because its copy to the host may still be in progress.

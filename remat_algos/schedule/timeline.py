@@ -24,11 +24,11 @@ ENGINES = ("compute", "out", "in")
 class Timeline:
     """Start times of all runs and copies of a schedule, in ticks; `Link.ticks` ticks are one unit of cost.
 
-    `time`, `overhead` and `waiting` are in units of cost. Loads are in the order of `schedule.loads`; `stores` are the
-    values copied to the host, in this order; `last` is the end of the last run or copy. The link runs at `share` of its
-    rates. Each row of `lingering`, int32[*, 2], contains an index into `stores` and the step at whose start the memory
-    of that value is freed. `spared`, bool[k], marks loads that are unnecessary because their value is still on the
-    device.
+    `time`, `overhead` and `waiting` are in units of cost. Loads are in the order of `schedule.loads`. `stores` are the
+    values copied to the host, in order of their copies. `last` is the end of the last run or copy. The link runs at
+    `share` of its rates. Each row of `lingering`, int32[*, 2], contains an index into `stores` and the step at whose
+    start the memory of that value is freed. `spared`, bool[k], marks loads that are unnecessary because their value is
+    still on the device.
     """
 
     simulation: Simulation
@@ -89,7 +89,7 @@ class Timeline:
 
     @property
     def step_begin(self) -> Int64:
-        """int64[m]: time at which each step allocates memory, after earlier runs and copies of values freed by then."""
+        """int64[m]: time at which each step allocates memory, after earlier runs and copies of values freed before."""
         simulation, lives = self.simulation, self.simulation.lifetimes
         begin, waits = np.append(0, self.end), np.zeros(lives.value.size, np.int64)
         if self.stores.size:
@@ -192,9 +192,9 @@ def timeline(
     """Time a schedule on three in-order engines (compute, store, load), or without a link on the compute engine only.
 
     A store starts after its step in the schedule. A load starts when its step starts and its store has ended. A run
-    waits until the values that it reads are loaded and those freed before it are stored, unless memory of the latter
-    may linger within `limit` bytes. The link runs at `share` of its rates (`link.share` for plans). Raise ScheduleError
-    if the schedule loads values and there is no link, and GraphError if there is a link and costs have no time unit.
+    waits until the values that it reads are loaded. It also waits for the stores of values freed before it, except
+    those whose memory may linger within `limit` bytes. The link runs at `share` of its rates (`link.share` for plans).
+    Raise ScheduleError if values are loaded without a link, and GraphError if a link meets costs without a time unit.
     """
     graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
     link = None if link is None else get_link(link)

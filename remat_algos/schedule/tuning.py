@@ -36,7 +36,7 @@ STORE_ORDERS = 64
 # Shares of a link's rates at which reports also print the time of a plan. More shares: longer reports.
 OTHER_SHARES = (1.0, 0.8)
 # Limits of a beam search for one-pass orders. MAX_BEAM: maximum number of sets kept per step (the beam). MAX_PASS_WORK:
-# maximum of the beam times the squared number of nodes. Higher: lower peaks, more time.
+# maximum product of the beam and the square of the number of nodes. Higher: lower peaks, more time.
 MAX_BEAM, MAX_PASS_WORK = 64, 5_000_000
 # Maximum moves of a one-pass search: MAX_MOVES in total, MOVES_OF_NODE per node. Higher: lower peaks, more time.
 MAX_MOVES, MOVES_OF_NODE = 3_000_000, 10_000

@@ -100,7 +100,7 @@ class Child:
 
     def stop(self) -> None:
         """Kill the process and its children; `solve` in another thread then raises Died."""
-        # Once the return code was read, another process may get the same id.
+        # Once the return code has been read, another process may get the same id.
         if self.process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -74,8 +74,8 @@ def sweep(
         threads or processes. Each worker solves jobs in a separate process. The executor is not shut down. A callable
         that returns an executor is called again if that executor breaks. By default, there is one process per core.
     retries : int
-        Number of tries for a job whose process ends, that exceeds its time or memory, or that raises an unexpected
-        error. After the last try the job is recorded as failed.
+        Maximum number of tries for a job. A try fails if the process ends, exceeds its time or memory, or raises an
+        unexpected error. After the last try the job is recorded as failed.
     processes : int, optional
         Number of processes of the default executor.
     timeout : float, optional
@@ -96,7 +96,7 @@ def sweep(
     Returns
     -------
     SweepResults
-        The results of all jobs; after an interrupt, those of the jobs solved by then.
+        The results of all jobs; after an interrupt, of the jobs already solved.
 
     Raises
     ------
@@ -348,7 +348,7 @@ class _Drive:
             self._keep(name, {"outcome": FAILED, "reason": f"{reason} {tuning.LOST} times"}, "")
 
     def _wait_for_starts(self, reason: str) -> None:
-        """Pause before the next start of a process. Raise SweepError if none succeeds for long and no job runs."""
+        """Pause before the next process starts. Raise SweepError if all starts fail for a long time and no job runs."""
         now = time.monotonic()
         self.stuck_since = self.stuck_since or now
         self.pause_until = now + tuning.PAUSE

@@ -41,7 +41,7 @@ OWN = ("sweep.json", "graphs", "sources.json", "results", "drivers")
 
 
 class SweepFolder:
-    """The folder of a sweep, created if missing with `create`. Raise SweepError if it contains unrelated files."""
+    """The folder of a sweep; `create` makes a missing folder. Raise SweepError if it contains unrelated files."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path

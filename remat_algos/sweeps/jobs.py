@@ -362,7 +362,7 @@ def _placed(row: Any, folder: Path) -> Any:
     for name in ("graph", "nodes", "link"):
         if name in placed:
             entry = placed[name]
-            only = name == "link"  # a link may be rates
+            only = name == "link"  # else a string of rates
             several = entry if isinstance(entry, list) else [entry]
             paths = [_path(each, folder, only_if_there=only) for each in several]
             placed[name] = paths if isinstance(entry, list) else paths[0]
