@@ -112,6 +112,8 @@ call adds. `image` is a tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, 
 
 ## Layers of one operation
 
+[All kinds of operations](#all-kinds-of-operations) has what their gradients read.
+
 """
 CALLS = (
     "net.convolution(image, 32, 3, stride=2, padding=1)",
@@ -281,13 +283,13 @@ def layers():
     single = {call: rows[0] for call, (_, rows) in added.items() if len(rows) == 1}
     several = {call.partition("(")[0] for call in added.keys() - single.keys()}  # described below
     text = LAYERS + aligned_table(
-        ("call", "arguments", "what it adds", *FIGURES),
+        ("call", "arguments", "what it adds", *FIGURES[:2]),
         [
             (
                 f"`{call.partition('(')[0]}`",
                 f"`({call.partition('(')[2]}`",
                 "" if call.partition("(")[0] in several else what(added[call][0]),
-                *row[2:],
+                *row[2:4],
             )
             for call, row in single.items()
         ],
@@ -299,7 +301,7 @@ def layers():
 
 
 def what(said):
-    """Cut what the column "gradient reads" says from the description of a layer."""
+    """Cut what the table of all kinds says from the description of a layer."""
     return " ".join(re.sub(r"; its gradient reads (?:[^.]|\.\w)*", "", said).split())
 
 
