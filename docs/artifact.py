@@ -196,7 +196,7 @@ ITEMS = (
         "sweeps",
         "sweeps whose workers, drivers and disks fail have the results of undisturbed ones; what sweeps cost",
         "python -m tests.benchmarks.sweep_faults --write",
-        pages=("docs/sweeps.md",),
+        pages=("docs/results/sweeps.txt",),
         times=ROWS,
     ),
     Item(
@@ -233,7 +233,7 @@ ITEMS = (
         "compiled",
         "dense loops for each kind of vector unit, beside Numba",
         "python -m tests.benchmarks.compiled --write",
-        pages=("docs/compiled.md",),
+        pages=("docs/compiled.md", "docs/results/compiled.txt"),
         times=rf"{ROWS}|(?<=takes )\d+(?= ms)",
         needs=("numba",),
     ),

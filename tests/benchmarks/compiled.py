@@ -1,6 +1,6 @@
 """Dense loops compiled ahead of time, for each kind of vector unit, beside Numba.
 
-`python -m tests.benchmarks.compiled` prints the tables of docs/compiled.md, with `--write` it writes them;
+`python -m tests.benchmarks.compiled` prints the tables behind docs/compiled.md, with `--write` it writes them;
 with `--only` one part: "kernels", "later calls" or "first calls".
 Seconds of the processor: medians of rounds in which all variants run one after the other, so that what else runs on the
 cores disturbs them alike. The loops are those of kernels/vectors.pxd and bitsets.pxd, compiled here for one unit at a
@@ -32,7 +32,7 @@ from remat_algos.cli.output import print_row, print_text
 from tests.benchmarks.occasion import Occasion
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "compiled.md"
+PAGE, RESULT = ROOT / "docs" / "compiled.md", ROOT / "docs" / "results" / "compiled.txt"
 UNITS = {"plain": (), "AVX2": ("-mavx2",), "AVX-512": ("-mavx512f",)}
 ROUNDS, ENTRIES = 11, 6_000_000
 LENGTHS = 16, 64, 4096
@@ -259,7 +259,7 @@ PARTS = {"kernels": kernels, "later calls": later_calls, "first calls": first_ca
 def main() -> None:
     """Print the tables, or write them into the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} and {RESULT.name}")
     parser.add_argument("--only", choices=PARTS, help="one part; that of the kernels is not measured")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -268,7 +268,7 @@ def main() -> None:
         print(text)
     if chosen.write:
         for name, text in texts.items():
-            fill(PAGE, name, f"{text}\n\n")
+            fill(PAGE if name == "kernels" else RESULT, name, f"{text}\n\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 200 jobs run on two workers while workers, drivers or both are killed at random moments, the disk is full, the folder
 cannot be written to, or jobs take all memory, raise, crash or never end. Each time the results have to be those of one
-process. `--write` renews the tables of docs/sweeps.md.
+process. `--write` renews docs/results/sweeps.txt.
 """
 
 import argparse
@@ -44,7 +44,7 @@ graph = ra.differentiate(ra.zoo.build("resnet50").graph)
 for seed in map(int, sys.argv[1:]):
     ra.solve(graph, "50%", solver="search", effort="fast", raw=True, seed=seed)
 """
-PAGE = ROOT / "docs" / "sweeps.md"
+RESULT = ROOT / "docs" / "results" / "sweeps.txt"
 FAULTED = ("fault, with 200 jobs of 0.2 s on two workers", "found")
 NO_MOUNT = "not run: no mount is allowed here"
 MEASURED = ("seconds", "cpu_seconds", "memory", "tries", "host")
@@ -353,7 +353,7 @@ def main(arguments=None):
     parser.add_argument("--moments", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=[*FAULTS, *COSTS])
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULT.relative_to(ROOT)}")
     given = parser.parse_args(arguments)
     rng, where = random.Random(given.seed), Occasion.now()
     parts = {name: partial(part, moments=given.moments, rng=rng) for name, part in FAULTS.items()} | COSTS
@@ -367,8 +367,8 @@ def main(arguments=None):
                 shutil.rmtree(place, ignore_errors=True)
             print(f"{name}: {found[name]}", flush=True)
     if given.write and not given.only:
-        fill(PAGE, "faults", measured(FAULTED, {name: found[name] for name in FAULTS}, where))
-        fill(PAGE, "costs", measured(("what", "measured"), {name: found[name] for name in COSTS}, where))
+        fill(RESULT, "faults", measured(FAULTED, {name: found[name] for name in FAULTS}, where))
+        fill(RESULT, "costs", measured(("what", "measured"), {name: found[name] for name in COSTS}, where))
 
 
 if __name__ == "__main__":
