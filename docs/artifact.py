@@ -196,7 +196,7 @@ ITEMS = (
         "sweeps",
         "sweeps whose workers, drivers and disks fail have the results of undisturbed ones; what sweeps cost",
         "python -m tests.benchmarks.sweep_faults --write",
-        pages=("docs/results/sweeps.txt",),
+        files=("docs/results/sweeps.txt",),
         times=ROWS,
     ),
     Item(
@@ -233,7 +233,8 @@ ITEMS = (
         "compiled",
         "dense loops for each kind of vector unit, beside Numba",
         "python -m tests.benchmarks.compiled --write",
-        pages=("docs/compiled.md", "docs/results/compiled.txt"),
+        files=("docs/results/compiled_*_calls.txt",),
+        pages=("docs/compiled.md",),
         times=rf"{ROWS}|(?<=takes )\d+(?= ms)",
         needs=("numba",),
     ),

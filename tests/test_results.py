@@ -71,7 +71,7 @@ def test_outside_a_repository_the_commit_is_the_one_given(monkeypatch, tmp_path)
 # ---------------------------------------------------------------- what is recorded
 
 # Measured at two commits, without the load, or in parts.
-OTHERS = {"compiled.txt", "copies.txt", "quality.txt", "sweeps.txt"}
+OTHERS = {"compiled_first_calls.txt", "compiled_later_calls.txt", "copies.txt", "quality.txt", "sweeps.txt"}
 FILES = sorted({path.name for path in RESULTS.iterdir() if not path.name.startswith("device_")} - OTHERS)
 SAYS = re.compile(
     r"Measured on \d{4}-\d\d-\d\d at commit [0-9a-f]{12}( with changes)?, on .+, \d+ cores; Python 3\.\d+\.\d+, "

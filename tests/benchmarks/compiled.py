@@ -32,7 +32,8 @@ from remat_algos.cli.output import print_row, print_text
 from tests.benchmarks.occasion import Occasion
 
 ROOT = Path(__file__).parents[2]
-PAGE, RESULT = ROOT / "docs" / "compiled.md", ROOT / "docs" / "results" / "compiled.txt"
+PAGE = ROOT / "docs" / "compiled.md"
+RESULTS = {name: PAGE.parent / "results" / f"compiled_{name}_calls.txt" for name in ("later", "first")}
 UNITS = {"plain": (), "AVX2": ("-mavx2",), "AVX-512": ("-mavx512f",)}
 ROUNDS, ENTRIES = 11, 6_000_000
 LENGTHS = 16, 64, 4096
@@ -259,7 +260,7 @@ PARTS = {"kernels": kernels, "later calls": later_calls, "first calls": first_ca
 def main() -> None:
     """Print the tables, or write them into the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} and {RESULT.name}")
+    parser.add_argument("--write", action="store_true", help="write docs/compiled.md and the tables in docs/results")
     parser.add_argument("--only", choices=PARTS, help="one part; that of the kernels is not measured")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -268,7 +269,10 @@ def main() -> None:
         print(text)
     if chosen.write:
         for name, text in texts.items():
-            fill(PAGE if name == "kernels" else RESULT, name, f"{text}\n\n")
+            if name == "kernels":
+                fill(PAGE, name, f"{text}\n\n")
+            else:
+                RESULTS[name.split()[0]].write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 
 import remat_algos as ra
-from docs.page_parts import fill, table
+from docs.page_parts import table
 from remat_algos.sweeps.folder import SweepFolder
 from remat_algos.wording import counted
 from remat_algos.zoo.random import layered_dag
@@ -343,7 +343,7 @@ COSTS = {
 
 def measured(heading, found, where):
     """A table, and where it was measured."""
-    return f"Measured on {where}.\n\n{table(heading, found.items())}\n\n"
+    return f"Measured on {where}.\n\n{table(heading, found.items())}\n"
 
 
 def main(arguments=None):
@@ -367,8 +367,9 @@ def main(arguments=None):
                 shutil.rmtree(place, ignore_errors=True)
             print(f"{name}: {found[name]}", flush=True)
     if given.write and not given.only:
-        fill(RESULT, "faults", measured(FAULTED, {name: found[name] for name in FAULTS}, where))
-        fill(RESULT, "costs", measured(("what", "measured"), {name: found[name] for name in COSTS}, where))
+        faults = measured(FAULTED, {name: found[name] for name in FAULTS}, where)
+        costs = measured(("what", "measured"), {name: found[name] for name in COSTS}, where)
+        RESULT.write_text(f"{faults}\n{costs}", encoding="utf-8")
 
 
 if __name__ == "__main__":
