@@ -26,7 +26,7 @@ class ProgramRows:
         # The entries (row, variable, amount) of the matrix, as blocks of arrays and as single entries.
         self._blocks = list[tuple[Any, ...]]()
         self._terms = list[tuple[int, int, float]]()
-        # (low, high, unit, number of rows) for each call of `add` or `add_row`.
+        # (low, high, unit, number of rows) for each call to `add` or `add_row`.
         self._ends = list[tuple[float, ...]]()
 
     def add(

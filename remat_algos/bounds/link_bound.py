@@ -104,10 +104,10 @@ class _PricedMoment:
     """The flow network of a moment. A cut chooses the nodes to recompute and the values to keep.
 
     Free nodes are neither ancestors nor descendants of the node. The source side of a cut contains the nodes that run
-    after the moment, the values that they read, and the free nodes that do not run before the moment. The arcs of the
-    first group have the prices of values as capacities, those of the second the compute of nodes after the moment,
-    those of the third the compute of free nodes before it plus the price of their output bytes. Other arcs have no
-    limit. A value cannot be stored before `begin` units of compute, int64[n_values].
+    after the moment, the values that they read, and the free nodes that do not run before the moment. The capacity of
+    an arc is the price of a value, the compute of a node after the moment, the compute of a free node before it plus
+    the price of its output bytes, or infinite. A value cannot be stored before `begin` units of compute,
+    int64[n_values].
     """
 
     def __init__(self, graph: ComputationGraph, limit: int, times: LinkTimes, node: int, begin: Int64) -> None:

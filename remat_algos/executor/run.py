@@ -417,7 +417,8 @@ def execute(
     TypeError
         If the schedule, operators or allocation have the wrong type.
     StaleValueError
-        If a value is read that is not live or, in checking mode, has changed or is changed by its reader.
+        If a step reads a value that is not live. In checking mode, also if the value has changed since it was computed,
+        or if the step itself changes it.
 
     Examples
     --------

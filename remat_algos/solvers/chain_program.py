@@ -267,7 +267,7 @@ OBJECTIVES = RuleKind("objective", ("cost", "kept", "peak"), {"compute": ("cost"
 def objective_values(objective: Rule, rows: NDArray[np.float64], n_runs: int) -> Int64:
     """Return the values of an objective for rows (cost, kept, peak), rounded to whole numbers, int64[k].
 
-    A plan has at most `n_runs` of them. The sum of so many values must be an exact double.
+    A plan adds up to `n_runs` of these values; the sum must be an exact double.
     """
     with OBJECTIVES.faults(objective):
         values = objective.values(rows)

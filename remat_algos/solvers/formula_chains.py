@@ -393,7 +393,7 @@ def formula_frontier(
     family : {"exact", "wide", "pruned"}
         As in `lower_set_family`.
     keep_last : bool
-        Keep the last block. Formula (1) counts that it is recomputed; the returned overheads then omit this.
+        Keep the last block. Formula (1) counts its recomputation, which the returned overheads then omit.
     cap : int
 
     Returns

@@ -7,8 +7,8 @@ CHEAP = 0.1
 UNKNOWN_PRICE = 1.0
 # Maximum number of steps in a schedule of `revolve` or `chain_dp`. Higher: lower peaks of long chains, more time.
 MAX_SCHEDULE_STEPS = 2_000_000
-# Maximum work between two checks of the deadline: lower sets, pairs of lower sets, and pairs of lower sets times nodes
-# of the graph. Each takes at most a tenth of a second. Higher: less overhead, later stops.
+# Maximum number of lower sets, of pairs of lower sets, and of visits (one per pair and node) between two checks of the
+# deadline. Each takes at most a tenth of a second. Higher: less overhead, later stops.
 SETS_PER_CHECK, PAIRS_PER_CHECK, VISITS_PER_CHECK = 100_000, 10_000, 5_000_000
 STATES_PER_CHECK, ENTRIES_PER_CHECK, WORK_PER_CHECK = 20_000, 40_000_000, 2_000_000
 
@@ -177,8 +177,8 @@ LOWER_SHARES, MAX_LOWER = (0.9, 0.97), 3
 # LOWEST_WORK: work for the lowest peak. FIRST_LOWEST, NEXT_LOWEST: shares of this work for each initial search, and for
 # each later search at a lower limit. Higher: lower peaks, more time.
 LOWEST_WORK, FIRST_LOWEST, NEXT_LOWEST = 1.8, 1 / 3, 2 / 9
-# `search` runs with and without the candidates of other solvers. On graphs of more than this many nodes, each run gets
-# only half of the work for the lowest peak. Higher: lower peaks, more time.
+# `search` runs twice: with and without the candidates of other solvers. On graphs of more than this many nodes, each
+# run gets only half of the work for the lowest peak. Higher: lower peaks, more time.
 ALONE_NODES = 100
 # With effort "fast", if no schedule fits, a second search gets UNMET_WORK times the work, at most UNMET_MAX. Higher:
 # more limits are met, more time for infeasible limits.

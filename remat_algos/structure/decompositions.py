@@ -350,8 +350,8 @@ def greedy_layout(
 
     These vertices are the boundary of a prefix. Several orders are improved: ids, breadth-first orders and elimination
     orders. For an elimination order of width w, the largest boundary, branch by branch, is at most (w + 1)(1 + log2 n).
-    These are skipped on a large graph if every other order has more than a sixteenth of the vertices on a boundary.
-    `look` may raise between portions of the work.
+    Elimination orders are skipped on a large graph if every other order has a boundary of more than a sixteenth of the
+    vertices. `look` may raise between portions of the work.
     """
     n = graph.n_vertices
     best = _best(graph, _sweeps(graph, _start_vertices(graph, random)), (np.arange(n, dtype=np.int32), n), look)

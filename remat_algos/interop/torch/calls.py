@@ -14,7 +14,7 @@ from remat_algos.interop.torch.stable_names import arguments_by_name, without_mo
 from remat_algos.interop.torch.storages import HOST, STORAGES, storages, tensors
 
 STATE, DRAW = "generator_state", "draw"
-"""Keys in `meta` for a draw (a call of a random operator) and the node that reads the generator's state for it.
+"""Keys in `meta` for a draw (a call to a random operator) and the node that reads the generator's state for it.
 
 In `meta` of the draw, STATE refers to the node that reads the state. In `meta` of that node, DRAW refers to the draw.
 """

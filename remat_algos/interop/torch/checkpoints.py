@@ -200,7 +200,7 @@ class CheckpointPlan(Result):
     def torchtitan(self) -> RuntimeSetting:
         """Return selectors such as "layers.*.mlp.up::aten.mm.default" for torchtitan's option to save operators.
 
-        The option is `--compile.full_recompute_save_ops`. A selector saves every call of its overload in the module,
+        The option is `--compile.full_recompute_save_ops`. A selector saves every call to its overload in the module,
         and the compiler recomputes only values that gradients need. Peak and overhead are simulated accordingly.
         """
         return RuntimeSetting.torchtitan(*self._source())
@@ -271,7 +271,7 @@ def plan_checkpoints(
     model : torch.nn.Module
         Model in its training mode. If it trains under autocast, call this function under autocast too.
     inputs : sequence or mapping
-        Arguments of one call of the model: a sequence of positional arguments, or a mapping of keyword arguments.
+        Arguments of one call to the model: a sequence of positional arguments, or a mapping of keyword arguments.
     budget : Budget, int, str or mapping
         Limit of the peak, without parameters or inputs: bytes, "20GiB", "50%" of the peak without checkpoints, or
         "least" for the lowest peak. {"device": "24GiB", "optimizer": "adamw"} limits the whole device, so parameters,

@@ -504,7 +504,7 @@ def inner_gradient(module: Any) -> Break | None:
 def at_compiled_calls(monitor_of: Callable[[Any, Any, Any], Any]) -> None:
     """Install a hook on calls of models that are compiled by torch.compile.
 
-    `monitor_of(backend, options, model)` returns None, or a function that is called before each call of the model and
+    `monitor_of(backend, options, model)` returns None, or a function that is called before each call to the model and
     returns a function to call afterwards.
     """
     original = _CompiledCalls.__call__

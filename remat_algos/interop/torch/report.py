@@ -93,7 +93,7 @@ class GraphReport(Result):
     references : schedules to compare the plan with
     replayed : number of recomputations of random operators
     capturing, planning, lowering : time in seconds
-    place : number of the Python frame, and number of the part if DDP splits the frame. The graphs of one call of the
+    place : number of the Python frame, and number of the part if DDP splits the frame. The graphs of one call to the
         model have increasing pairs; graphs with equal pairs are for different shapes
     saved : bytes that are live from the forward to the backward part, including outputs
     beside : bytes of optimizer states and of accumulated gradients, if the budget counts them

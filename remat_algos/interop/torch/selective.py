@@ -150,7 +150,7 @@ def _places(saved: Saved) -> dict[Any, set[int]]:
 
 
 class _Forward(LightMode):
-    """Dispatch mode of the forward part, which stores the outputs of saved operators in one call of a block."""
+    """Dispatch mode of the forward part, which stores the outputs of saved operators in one call to a block."""
 
     def __init__(self, saved: Saved) -> None:
         super().__init__()
@@ -252,7 +252,7 @@ class _Kept(saved_tensors_hooks):
 
 
 def contexts(saved: Saved | None) -> tuple[Any, Any]:
-    """Return the contexts for the forward part and the rerun of one call of a block."""
+    """Return the contexts for the forward part and the rerun of one call to a block."""
     if is_compiling():
         return create_selective_checkpoint_contexts(_policy(saved))
     if saved is KEEP_ALL:
