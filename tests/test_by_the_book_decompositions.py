@@ -9,9 +9,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.search.solve import solve
-from remat_algos.solvers import tuning
 from remat_algos.solvers.formula_chains import least_budget
-from remat_algos.solvers.methods import greedy_remat
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph, eliminate
@@ -19,6 +17,7 @@ from remat_algos.structure.lower_sets import LowerSets, lower_set_family
 from remat_algos.structure.separators import SeparatorTree
 from tests.strategies import rows
 from tests.test_by_the_book import book, csr, generators, random_reads
+from tests.test_solvers_greedy_remat import walk
 
 # ---------------------------------------------------------------- kusumoto2019
 
@@ -143,21 +142,20 @@ def test_kumar_twremat_has_the_schedules_of_twremat():
 
 
 def test_kumar_greedy_remat_has_the_schedules_of_greedy_remat():
-    """From any order; the peak is that of the simulation."""
+    """From any order, also where the maximum length stops it; the peak is that of the simulation."""
     greedy = book("kumar_greedy_remat")
     for rng in generators(35):
         reads = random_reads(rng)
         s = rng.integers(0, 9, len(reads))
-        graph, t_max = node_graph(reads, s), tuning.MAX_WALK_RUNS * (len(reads) + 8)
-        sigma = random_order(reads, rng)
+        graph, sigma = node_graph(reads, s), random_order(reads, rng)
         peak = greedy.peak_memory(*csr(reads), s, sigma)
         assert peak == simulate(graph, Schedule(sigma)).peak_memory
         for limit in rng.integers(0, peak, 3, endpoint=True):
-            schedule = greedy.greedy_remat(*csr(reads), s, sigma, limit, t_max)
-            options = {"moves": False, "rule": "largest"}
-            wanted = greedy_remat.walk(graph, Schedule(sigma), int(limit), 1, **options)[0]
-            assert schedule.tolist() == wanted.order.tolist()
-            assert greedy.peak_memory(*csr(reads), s, schedule) == simulate(graph, wanted).peak_memory
+            for t_max in (len(reads) + 3, 8 * len(reads)):
+                schedule = greedy.greedy_remat(*csr(reads), s, sigma, limit, t_max)
+                wanted, _ = walk(graph, int(limit), 1, sigma, t_max, moves=False, rule="largest")
+                assert schedule.tolist() == wanted
+                assert greedy.peak_memory(*csr(reads), s, schedule) == simulate(graph, wanted).peak_memory
 
 
 def random_order(reads, rng):

@@ -22,7 +22,6 @@ from remat_algos.solvers.registry import Task, list_candidates, pareto, rank
 from remat_algos.zoo.registry import build
 from tests.ladders import ladder as two_rungs
 from tests.oracles import greedy as oracle
-from tests.oracles.greedy_of_the_paper import greedy_of_the_paper
 from tests.oracles.revolve import least_ladder_compute
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, orders, rows, training_graphs
@@ -114,15 +113,6 @@ def test_a_walk_by_any_rule_is_that_of_the_oracle(name, data, graph):
     assert walk(graph, limit, max_block, order, rule=rule)[0] == oracle.greedy(
         graph, order, limit, max_block, RULES[name]
     )
-
-
-@given(data=st.data(), graph=graphs(max_nodes=9) | training_graphs(max_nodes=10))
-def test_single_runs_without_moves_are_the_text_of_the_paper(data, graph):
-    order = data.draw(st.just(np.flatnonzero(graph.needed).tolist()) | orders(graph))
-    limit = data.draw(st.integers(0, slow_simulation(graph, order).peak))
-    max_runs = data.draw(st.sampled_from([len(order) + 3, 4 * len(order)]))
-    found, _ = walk(graph, limit, 1, order, max_runs, moves=False)
-    assert found == greedy_of_the_paper(graph, order, limit, max_runs)
 
 
 def test_without_moves_the_greatest_saving_is_exact_and_what_was_run_stays():

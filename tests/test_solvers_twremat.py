@@ -85,7 +85,7 @@ def test_the_kernel_runs_what_the_plain_recursion_runs(drawn, data):
     tree, _ = data.draw(trees(part))
     limit, wanted = data.draw(st.sampled_from([1, 2, 4])), set(part.targets.tolist())
     separators = oracle.separator_tree(tree)
-    assert order_of(part, tree, PLAIN, limit) == oracle.plain(reads, separators, wanted, limit)
+    assert order_of(part, tree, PLAIN, limit) == oracle.plain(part.pred_indptr, part.pred, tree, part.targets, limit)
     batch = data.draw(batches)
     cap = None if batch == UNLIMITED else batch
     in_batches = oracle.batched(reads, separators, wanted, graph.memory.tolist(), cap, limit)
@@ -100,12 +100,12 @@ def test_the_kernel_runs_what_the_plain_recursion_runs_on_a_larger_graph(batch):
     forward = graph_of([set(row[row >= 0]) for row in reads], memory=chance.choice([1, 2, 3, 8], size=40))
     graph = differentiate(forward)
     part, _, tree = middle(graph)
-    arguments = [set(graph.reads(v)) for v in range(graph.n_nodes)], oracle.separator_tree(tree), set(part.targets)
     if batch == PLAIN:
-        assert order_of(part, tree) == oracle.plain(*arguments)
+        assert order_of(part, tree) == oracle.plain(part.pred_indptr, part.pred, tree, part.targets)
     else:
-        cap = None if batch == UNLIMITED else batch
-        assert order_of(part, tree, batch) == oracle.batched(*arguments, graph.memory.tolist(), cap)
+        cap, reads = None if batch == UNLIMITED else batch, [set(graph.reads(v)) for v in range(graph.n_nodes)]
+        in_batches = oracle.batched(reads, oracle.separator_tree(tree), set(part.targets), graph.memory.tolist(), cap)
+        assert order_of(part, tree, batch) == in_batches
 
 
 @MORE
@@ -155,9 +155,8 @@ def counterexample_separators():
 
 def test_the_printed_algorithm_runs_a_node_before_its_input():
     """q is in the separator of the component of p, and reads v0, which is in the separator above and has not run."""
-    graph, _, tree = counterexample_separators()
-    reads = [set(graph.reads(v)) for v in range(graph.n_nodes)]
-    order = oracle.literal(reads, oracle.separator_tree(tree), {graph.node_id("f")})
+    graph, part, tree = counterexample_separators()
+    order = oracle.plain(part.pred_indptr, part.pred, tree, part.targets, as_printed=True)
     names = [graph.labels[v] for v in order]
     assert names[:5] == ["c", "b", "a", "p", "q"]
     with pytest.raises(Unsound, match="unmade: step 4"):

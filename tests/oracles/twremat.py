@@ -1,8 +1,10 @@
-"""Schedules by recursion on separators (kumar2019, algorithm 1): as printed, corrected, and in batches.
+"""Schedules by recursion on separators (kumar2019, algorithm 1), and in batches.
 
 A tree of separators is a tuple (own vertices, all vertices of the part, bags of the part, children), its parts sets.
 `reads[v]` is the set of vertices that v reads; ids are topological.
 """
+
+import numpy as np
 
 
 def separator_tree(tree, s=0):
@@ -26,41 +28,18 @@ def needed_for(targets, reads, inside):
     return needed
 
 
-def literal(reads, tree, targets):
-    """Algorithm 1 as printed: every node of a separator in every call."""
-    own, _, _, children = tree
-    order = []
-    for v in sorted(own):
-        for child in children:
-            if inputs := reads[v] & child[1]:
-                order += literal(reads, child, inputs)
-        order.append(v)
-    for child in children:
-        if rest := targets & child[1]:
-            order += literal(reads, child, rest)
-    return order
+def plain(pred_indptr, pred, tree, targets, recursion_limit=1, as_printed=False):
+    """Algorithm 1, corrected or as printed, by the file of examples/by_the_book; without numba the test is skipped."""
+    from tests.test_by_the_book import book
 
-
-def plain(reads, tree, targets, recursion_limit=1):
-    """Algorithm 1 with only those nodes of a separator that the targets rest on in the part."""
-    own, part, n_bags, children = tree
-    needed = needed_for(targets, reads, part)
-    if not children or n_bags < recursion_limit:
-        return sorted(needed)
-    order = []
-    for v in sorted(own & needed):
-        for child in children:
-            if inputs := reads[v] & child[1]:
-                order += plain(reads, child, inputs, recursion_limit)
-        order.append(v)
-    for child in children:
-        if rest := targets & child[1]:
-            order += plain(reads, child, rest, recursion_limit)
-    return order
+    computed = np.zeros(pred_indptr.size - 1, bool)
+    computed[targets] = True
+    arrays = [np.array(pred_indptr), np.array(pred), tree.end.astype(np.int64), tree.owner.astype(np.int64)]
+    return book("kumar_twremat").twremat(*arrays, computed, recursion_limit, as_printed)
 
 
 def batched(reads, tree, targets, memory, batch=None, recursion_limit=1, live=frozenset(), visits=None):
-    """The same, but a visit to a component also computes what later readers request, as far as it can by then.
+    """Like algorithm 1, but a visit to a component also computes what later readers request, as far as it can by then.
 
     batch : bytes that a visit may bring beyond what is requested at once; None: any
     live : what calls above keep for a reader to come
