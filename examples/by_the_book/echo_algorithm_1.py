@@ -37,7 +37,8 @@ def input_nodes(s, G):
 def footprint(s, S, G):
     """Return Rel and Alloc, the bytes that are released and allocated if s is not recomputed (lines 21 to 29)."""
     in_indptr, in_edges, out_indptr, ref_indptr, ref_nodes, size, saved = G
-    AllocEdges, RelEdges = np.zeros(size.size, np.bool_), np.zeros(size.size, np.bool_)
+    # 21: edges set AllocEdges = RelEdges = {}
+    AllocEdges, RelEdges = set(), set()
     # 22: for e in s.InputEdges do
     for e in in_edges[in_indptr[s] : in_indptr[s + 1]]:
         # 23: for n in S or S.GradientGraph that references e as input do
@@ -46,14 +47,21 @@ def footprint(s, S, G):
             if S[n]:
                 # 25: AllocEdges.insert(n.OutputEdges); an edge without a reference needs no memory
                 for o in range(out_indptr[n], out_indptr[n + 1]):
-                    AllocEdges[o] = AllocEdges[o] or saved[o] or ref_indptr[o] < ref_indptr[o + 1]
+                    if saved[o] or ref_indptr[o] < ref_indptr[o + 1]:
+                        AllocEdges.add(o)
                 # 26: RelEdges.insert(n.InputEdges)
-                RelEdges[in_edges[in_indptr[n] : in_indptr[n + 1]]] = True
+                RelEdges.update(set(in_edges[in_indptr[n] : in_indptr[n + 1]]))
         # 27: else AllocEdges.insert(e)
         if saved[e]:
-            AllocEdges[e] = True
-    # 28, 29: add the sizes
-    return size[RelEdges].sum(), size[AllocEdges].sum()
+            AllocEdges.add(e)
+    Rel = Alloc = 0
+    # 28: for e in AllocEdges do Alloc += e.Size
+    for e in AllocEdges:
+        Alloc += size[e]
+    # 29: for e in RelEdges do Rel += e.Size
+    for e in RelEdges:
+        Rel += size[e]
+    return Rel, Alloc
 
 
 @njit
@@ -85,8 +93,9 @@ def algorithm_1(G, heavy):
                     W.append(w)
         # 12: for s in S.TopologicalOrderView do
         for s in np.flatnonzero(S):
-            # 13: a heavy node is not recomputed; 30: if Rel >= Alloc then remove s from the recomputation path
-            if not heavy[s]:
+            # 13: heavy nodes are not on the path
+            if path[s]:
+                # 30: if Rel >= Alloc then remove s from the recomputation path
                 Rel, Alloc = footprint(s, S, G)
                 if Rel >= Alloc:
                     path[s] = False
