@@ -3,14 +3,14 @@
 
 `block_borders` computes three sets for each lower set L, called its borders: boundary(L), d+(L) outside L, and
 d-(d+(L)) outside L. Here d+(S) are the successors of S and d-(S) its predecessors. `BlockGraph` stores the graph,
-`PairFigures` computes the figures.
+`PairFigures` computes peak, cached bytes and recomputed compute of blocks.
 
 A value is pinned if it stays live to the end of the schedule. For the current pair, each node has a state:
 
 | state | nodes | when a node of the block reads it |
 | --- | --- | --- |
 | outside | not in L' | live, or recomputed as a transient, or not determined by L and L': see `need` |
-| unsure | in L; the chain determines whether it is kept | the pair is unusable |
+| unsure | in L, kept or not depending on the earlier lower sets of the chain | the pair is unusable |
 | missing | in the block, not kept | it is recomputed first |
 | charged | in L and kept | live; the block that contains it counts its bytes |
 | kept | in the block, kept | live since the forward part |
@@ -64,11 +64,12 @@ def block_borders(const uint64_t[:, ::1] words, Int32s reader, Int32s source, In
     return boundary, after, beside, outside
 
 
-# The block of a pair L -> L': the sequence in which it recomputes its nodes and runs its gradients.
+# A pair L -> L' is two lower sets, L a subset of L'. Its block consists of the nodes of L' outside L. The classes below
+# compute the sequence in which a block recomputes its nodes and runs its gradients.
 
 cdef enum NodeState:
     outside = 0                           # not in L'
-    # In L; the chain determines whether it is kept.
+    # In L. Whether it is kept depends on the earlier lower sets of the chain.
     unsure = 1
     # In the block, not kept.
     missing = 2
@@ -93,7 +94,7 @@ cdef enum:
 
 @cython.final
 cdef class BlockGraph:
-    """A training graph, prepared for computing the figures of blocks.
+    """A training graph, prepared for computing peak, cached bytes and recomputed compute of blocks.
 
     The graph has n nodes. The first m - 1 are its forward part. Node m - 1 is an extra node that runs nothing; it owns
     all gradients without an owner in the forward part. `x_indptr` with `x_indices` or `x_values` are CSR rows.
@@ -104,8 +105,8 @@ cdef class BlockGraph:
     upstream_indptr : int64[n + 1], upstream_values : unpinned values computed by gradients that each node reads
     owned_indptr : int64[m + 1], owned_indices : gradients of each node, in order
     reader_indptr : int64[n_values + 1], reader_indices : forward nodes that read each value
-    claim_indptr : int64[n + 1], claim_indices : for each node v, the owners of gradients that read v, if the owner is v
-        itself or a predecessor of v
+    claim_indptr : int64[n + 1], claim_indices : for each node v, the nodes that own a gradient that reads v. Only v
+        itself and predecessors of v are listed.
     external_indptr : int64[n + 1], external_indices : for each gradient g, the owners of those gradients that g
         reads and that a later block may run
     runs, fixed, never : uint8[m] flags of the nodes that run, that are always kept, and that are never kept
@@ -193,8 +194,9 @@ cdef class _BlockOrder:
     cdef const uint64_t *inside
     cdef const uint64_t *upto
     cdef const uint64_t *edge_upto        # boundary(L')
-    cdef const uint64_t *beside           # d-(d+(L)), outside L
-    cdef const uint64_t *after            # d+(L), outside L
+    # `beside`: d-(d+(L)) outside L. `after`: d+(L) outside L. d+ are the successors of a set, d- its predecessors.
+    cdef const uint64_t *beside
+    cdef const uint64_t *after
     cdef const uint64_t *beside_upto      # d-(d+(L')), outside L'
     cdef const uint64_t *after_upto       # d+(L'), outside L'
     cdef int pair
@@ -262,7 +264,10 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint claimed_outside(self, int u) noexcept nogil:
-        """Return True if a gradient of a later block, which leaves u live, reads u: its owner is outside L'."""
+        """Return True if a gradient whose owner is outside L' reads u.
+
+        The block of that gradient runs earlier in the backward part, and leaves u live.
+        """
         cdef int64_t j
         for j in range(self.graph.claim_indptr[u], self.graph.claim_indptr[u + 1]):
             if not has_bit(self.upto, self.graph.claim_indices[j]):
@@ -295,7 +300,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint run(self, int v) except -1 nogil:
-        """Append the nodes to recompute before v, then v, to the sequence; return False if these are unknown."""
+        """Append v to the sequence, after the nodes to recompute for it; return False if these nodes are unknown."""
         cdef int u = at_hand
         cdef int64_t j = self.graph.row_indptr[self.graph.row[v]]
         while True:
@@ -339,7 +344,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint too_early(self, int b) noexcept nogil:
-        """Return True if b reads a gradient owned by a node of L: it runs later, because its block runs later."""
+        """Return True if b reads a gradient owned by a node of L. That gradient runs after b, in a later block."""
         cdef int64_t j
         for j in range(self.graph.external_indptr[b], self.graph.external_indptr[b + 1]):
             if self.state[self.graph.external_indices[j]] in (charged, unsure):
@@ -386,14 +391,14 @@ cdef class _BlockOrder:
 
 @cython.final
 cdef class PairFigures(_BlockOrder):
-    """PairFigures(graph): compute the figures of a block for pairs of lower sets.
+    """PairFigures(graph): compute peak, cached bytes and recomputed compute of the block of a pair of lower sets.
 
     Each call of `figures` resets all state, so it is also valid after a MemoryError.
     """
     cdef int[::1] seen, marked, extender, shown, counted, read, first_read
-    # For the current L: rows of the sets L' for which the blocks of L' and of all its supersets exceed a bound.
+    # For the current L: the numbers of the sets L' such that the blocks of L' and of all its supersets exceed a bound.
     cdef vector[Py_ssize_t] hopeless
-    # Flags of the values outside L that gradients of nodes of L need: their inputs, and what recomputes these.
+    # Flags of the values outside L that gradients of nodes of L read, and of the values needed to recompute them.
     cdef unsigned char[::1] later
     # For each transient: bytes of the inputs that are live for it alone (`extends`), bytes of its values (`keeps`).
     cdef int64_t[::1] extends, keeps
@@ -435,8 +440,8 @@ cdef class PairFigures(_BlockOrder):
         keep_all : uint8[k] True if all nodes of a block that ends with this set are kept;
         max_peak, max_recompute : maximum peak and recomputed compute of a chain;
         cached_before, recompute_before : int64[k] minimum cached bytes and minimum recomputed compute of the chains
-        that end at each set, -1 if there is no such chain. The call updates them. If their length is 0, the two maxima
-        apply to each block alone.
+        that end at each set, or -1 for a set without such a chain. The call updates them. If their length is 0, the two
+        maxima apply to each block alone.
         Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 if the pair is unusable or exceeds a
         maximum. Cached bytes are those of the block that stay live while later blocks run.
         Cost: for each pair about the reads of its block and of the gradients that the block owns, and O(k w) words
@@ -526,7 +531,7 @@ cdef class PairFigures(_BlockOrder):
                 self.later[x] = False
 
     cdef int look_ahead(self, Py_ssize_t source, Py_ssize_t w) except -1 nogil:
-        """Mark the values outside L that gradients of nodes of L need: their inputs, and what recomputes these."""
+        """Mark the values outside L that gradients of nodes of L read, and the values needed to recompute them."""
         cdef Py_ssize_t v
         cdef int64_t j
         cdef size_t i
@@ -572,7 +577,7 @@ cdef class PairFigures(_BlockOrder):
         self.later_total += self.graph.memory[x]
 
     cdef bint goes_on(self, int u) noexcept nogil:
-        """Return True if values of u that gradients owned by nodes of L read stay live to the end of the block."""
+        """Return True if the values of u, which gradients of nodes of L read, stay live to the end of the block."""
         if not self.graph.lazy and self.state[u] != gradient and not self.graph.fixed[u]:
             # By definition these are the values of d-(d+(L)), for kept nodes and for recomputed ones.
             return self.state[u] != missing and has_bit(self.beside, u)
@@ -678,7 +683,7 @@ cdef class PairFigures(_BlockOrder):
         return change
 
     cdef int64_t stand_in(self, int v, int64_t produced) noexcept nogil:
-        """Return the change of live bytes before a transient runs; `backward_peak` explains the two cases."""
+        """Return the change in live bytes before a transient node runs; `backward_peak` explains the two cases."""
         cdef int64_t needs = 0, j
         for j in range(self.graph.row_indptr[self.graph.row[v]], self.graph.row_indptr[self.graph.row[v] + 1]):
             if self.seen[self.graph.row_values[j]] == self.pair and self.extender[self.graph.row_values[j]] == v:
@@ -736,11 +741,11 @@ cdef class PairFigures(_BlockOrder):
         `complete` : True if the sequence of the block L -> L' is complete.
 
         A larger block keeps no node of L' that this block does not keep. So it also recomputes every node that this
-        block recomputes, before the same gradient or an earlier one. The values of such a node are live until their
-        last reader among the gradients of this block and those owned by nodes of L. Any other value outside L is live
-        from the first to the last gradient of this block that reads it. The values of gradients that this block reads
-        are live from their computation on. Only these bytes are counted: in a larger block all other values may be
-        freed, or not needed at all.
+        block recomputes, before the same gradient or an earlier one. The values of such a node are live until the last
+        gradient that reads them has run; only gradients of this block and of nodes of L count. Any other value outside
+        L is live from the first to the last gradient of this block that reads it. The values of gradients that this
+        block reads are live once they are computed. Only these bytes are counted: in a larger block all other values
+        may be freed, or not needed at all.
         """
         cdef int64_t live = 0, produced, j
         cdef int v, x
@@ -785,7 +790,7 @@ cdef class PairFigures(_BlockOrder):
         return False
 
     cdef bint runs_early(self, int v) noexcept nogil:
-        """Return True if in every larger block gradient v runs before the gradients of this block or among them."""
+        """Return True if, in every larger block, the gradient v runs before or among the gradients of this block."""
         cdef int owner = self.graph.owner[v]
         return not has_bit(self.inside, owner) and (v < self.first_gradient or has_bit(self.upto, owner))
 

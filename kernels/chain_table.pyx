@@ -86,7 +86,7 @@ def fill_rows(table, width, costs, memory, unit, up, begin, end):
         stages, steps = np.arange(first, last)[:, None], np.arange(1, n + 1)
         one = steps == stages + 1
         # peaks, late: maximum bytes of the sweep over stages a..j - 1; `late` is for stages that run for the first
-        # time. shifts: slots of the link that this sweep keeps.
+        # time. shifts: number of slots for the values that this sweep keeps (the link of stage j - 1, `fixed` values).
         peaks = np.where(one, memory[first_run, first:last, None], memory[following, steps - 1])
         before = sums[steps - 1] - sums[stages] + memory[gradients, -1]
         late = before + np.where(one, memory[first_once, first:last, None], memory[following_once, steps - 1])
@@ -103,7 +103,7 @@ def fill_rows(table, width, costs, memory, unit, up, begin, end):
 
 
 def operations(table, width, costs, memory, unit, up, slots, most):
-    """Return the operations of an optimum within `slots`: int32[k], 4 * stage + operation; None if k exceeds `most`.
+    """Return the operations of an optimum within `slots`: int32[k], 4 * stage + operation, or None if k exceeds `most`.
 
     The entry [0][n - 1][slots] must be finite.
     Cost: O(k n) time, O(n + k) memory; k can grow like n^2, so limit it by `most`.
@@ -203,7 +203,7 @@ cdef class _ChainRows:
                         self.split(peaks, late, shifts, beside, first, a, a + 1, b, b + 1, j, j + 1)
 
     def operations(self, int64_t slots, int64_t most):
-        """Return the operations of an optimum within `slots`; None if they are more than `most`."""
+        """Return the operations of an optimum within `slots`, or None if they are more than `most`."""
         cdef vector[int] out
         cdef int64_t i, count
         with nogil:

@@ -119,7 +119,7 @@ def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t 
 
 
 def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_t bound, int64_t work):
-    """Return the best lower bound above `bound` that two nodes with paths to a third node prove; see `two_path_bound`.
+    """Return the best lower bound above `bound` that two nodes with paths to a third node prove (see `two_path_bound`).
 
     live : int64[n] bytes that are live whenever a node runs; nodes : int32[*] candidates in order of decreasing
     bytes, whose pairs are tried in this order; work : number of reads after which the search stops
@@ -129,7 +129,7 @@ def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_
     cdef Py_ssize_t n = graph.n_nodes, i, j
     cdef int s = -1, t = -1, v, first = -1, second = -1
     cdef int64_t largest = 0, done = 0, x
-    # For each value: 1 if the first node reads or computes it, plus 2 if the second node does.
+    # For each value: 1 if node s of the current pair reads or computes it, plus 2 if node t does.
     cdef vector[unsigned char] around
     cdef vector[int64_t] from_first, from_second
     # For each node, the bytes of its largest value that is not an output. No path from the node is wider.
@@ -181,7 +181,7 @@ cdef void surround(GraphArrays graph, int v, unsigned char bit, bint on, vector[
 
 cdef int64_t widest(GraphArrays graph, int v, int source, int begin, unsigned char avoided, vector[int64_t]& width,
                     vector[unsigned char]& around) noexcept nogil:
-    """Return the width of the widest path from `source` to v; 0 if there is no path.
+    """Return the width of the widest path from `source` to v, or 0 if there is no path.
 
     The width of a path is the size of its smallest value. Paths through outputs, values with the bit `avoided`, or
     nodes before `begin` do not count.
@@ -198,7 +198,7 @@ cdef int64_t widest(GraphArrays graph, int v, int source, int begin, unsigned ch
 
 @cython.final
 cdef class _Walk:
-    """The descendants and the ancestors of a node, as lists and as marks; `work` counts the reads visited."""
+    """The descendants and the ancestors of a node, as lists and as marks; `work` is the number of visited reads."""
     cdef vector[unsigned char] mark
     cdef vector[int] above, below
     cdef int64_t work
@@ -223,7 +223,7 @@ cdef class _Walk:
         self.above.clear()
 
     cdef void descend(self, GraphArrays graph, int v) noexcept nogil:
-        """Mark the needed descendants of v, without v itself."""
+        """Mark the descendants of v on which an output depends, without v itself."""
         cdef size_t at = 0
         cdef int64_t j
         cdef int w
@@ -327,7 +327,10 @@ cdef class _PricedNetwork:
         return self.flow.value()
 
     cdef int64_t fewest_bytes(self) noexcept nogil:
-        """Return the minimum live bytes, without the forced ones, if every node may be recomputed at no cost."""
+        """Return the minimum live bytes, without forced values, if recomputing any node costs nothing.
+
+        Forced values are live in every schedule.
+        """
         cdef size_t i
         for i in range(self.tail.size()):
             self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else self.fixed[i]
@@ -336,7 +339,7 @@ cdef class _PricedNetwork:
         return self.finish()
 
     cdef int64_t bytes_of_one_pass(self) noexcept nogil:
-        """Return the minimum live bytes, without the forced ones, if only nodes of cost 0 are recomputed."""
+        """Return the minimum live bytes, without forced values, if only nodes of cost 0 are recomputed."""
         cdef size_t i
         for i in range(self.tail.size()):
             self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else ENDLESS if self.fixed[i] else 0
@@ -346,7 +349,9 @@ cdef class _PricedNetwork:
 
 @cython.final
 cdef class ClosureSearch:
-    """ClosureSearch(graph, single, cost, bits=, step=, most=): maximize the closure bound over moments and prices.
+    """ClosureSearch(graph, single, cost, bits=, step=, most=): search for the maximum lower bound on the overhead.
+
+    A moment and a price give one bound, by a minimum cut.
 
     single : uint8[n] flags of the nodes that run only once; cost : int64[n] in units of 2**-bits, rounded down;
     step : a divisor of every overhead, in whole units of compute; most : maximum capacity of an arc with bytes.
@@ -397,7 +402,8 @@ cdef class ClosureSearch:
     # passing: bytes of the cut that recomputes nothing. all_cost, single_bytes: cost and bytes of the cut that
     # recomputes all nodes that may be recomputed. All three are valid only if there are no free nodes.
     cdef int64_t passing, all_cost, single_bytes
-    cdef int64_t looked                    # work outside cuts
+    # Number of reads visited outside minimum cuts, weighted.
+    cdef int64_t looked
 
     def __init__(self, GraphArrays graph not None, Flags single not None, Int64s cost not None, *, int bits,
                  int64_t step, int64_t most):
@@ -643,7 +649,7 @@ cdef class ClosureSearch:
     # ------------------------------------------------------------ prices
 
     cdef void evaluate(self, int v, int64_t price, int shift) noexcept nogil:
-        """Compute the dual of a moment at a price, and store both if they improve the bound."""
+        """Compute the dual of a moment at a price; if it improves the bound, store bound, moment and price."""
         cdef int64_t value = self.network.cut(price, shift) - priced(price, self.limit - self.forced, shift, ENDLESS)
         if value > self.threshold:
             self.node, self.price, self.shift = v, price, shift
@@ -666,8 +672,8 @@ cdef class ClosureSearch:
         """
         cdef int64_t over, cost, other_cost, bytes, other_bytes
         cdef int shift, i
-        # False for the first price, the best one of an earlier moment. True once the price is an intersection of two
-        # lines.
+        # False for the first price, which was the best price of an earlier moment. True once the price is an
+        # intersection of two lines.
         cdef bint met = self.price == 0
         self.build(v)
         if self.forced > self.limit:

@@ -285,7 +285,7 @@ def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memo
 
 
 def balanced_bag(Int32s parent):
-    """Return the bag of smallest id whose removal leaves pieces of at most half of all bags; -1 if there is no bag.
+    """Return the bag of smallest id whose removal leaves pieces of at most half of all bags, or -1 if there is no bag.
 
     Cost: O(b) time and memory.
     """
@@ -615,8 +615,8 @@ cdef class _Forest:
     cdef int separator(self, Int64s bytes_left) noexcept nogil:
         """Return the bag with the fewest unowned bytes among those that leave pieces of at most two thirds of the part.
 
-        Ties go to the bag with the smallest largest piece, which is at most half of the part if all bytes are equal,
-        then to the smallest id.
+        Ties go to the bag whose removal leaves the smallest maximum piece, then to the smallest id. If all bytes are
+        equal, this piece is at most half of the part.
         """
         cdef int best = -1, x
         for x in self.walk:

@@ -20,7 +20,7 @@ from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 
 # Elimination orders.
 
-# The value of the rule, then the ties. The queue returns the largest key first, so both entries are negated.
+# The value of the rule and a number that breaks ties. The queue returns the largest key first, so both are negated.
 ctypedef pair[double, int64_t] Key
 
 cdef enum:
@@ -40,9 +40,9 @@ cdef class EliminationRun:
     """A resumable elimination that always takes the vertex with the minimum key.
 
     indptr : int64[n + 1], indices : int32[2 m]; rank : int32[n] a permutation, ties go to the smallest rank;
-    rule : of the degree, the fill, the number of components that remain without the vertex and its neighbours, and the
-    number of eliminated vertices; tie_by_degree : if True, ties go to the minimum degree first; below : stop at a bag
-    of this width or more
+    rule : a function of the degree, the fill, the number of components that remain without the vertex and its
+    neighbours, and the number of eliminated vertices; tie_by_degree : if True, ties go to the minimum degree first;
+    below : stop at a bag of this width or more
     After a MemoryError a run cannot continue: make a new one.
     Cost: for each vertex the pairs in its bag and, unless the rule is "degree", the common neighbours for each added
     edge; O(n + m + added edges + bags) memory. Meant for small width: bags of w vertices take about n w^2 time.
@@ -125,7 +125,7 @@ cdef class EliminationRun:
         return going_on
 
     cdef int min_of_all(self) except -2 nogil:
-        """Compute the key of each vertex, and return the vertex with the minimum key; -1 if there is none."""
+        """Compute the key of each vertex, and return the vertex with the minimum key, or -1 if there is none."""
         cdef int v, best = -1
         cdef Key key, best_key
         for v in range(<int>self.graph.n):
@@ -144,7 +144,7 @@ cdef class EliminationRun:
         return n <= max_rows and 2 * sparse * self.graph.m_left > n * n
 
     cdef int min_of_queue(self) except -2 nogil:
-        """Remove the vertex with the minimum key from the queue and return it; -1 if the queue is empty."""
+        """Remove the vertex with the minimum key from the queue and return it, or -1 if the queue is empty."""
         cdef Key key
         cdef int v
         while not self.queue.empty():
@@ -238,7 +238,7 @@ def elimination_bags(Int64s indptr, Int32s indices, Int32s order):
             first = n
             for j in range(begin + 1, end[i]):
                 first = min(first, place[bags[j]])
-            # Without another vertex of the order, the bag is a subset of the last bag.
+            # If no other vertex of the bag is in the order, the bag is a subset of the last bag.
             if first < n:
                 sibling[i] = eldest[first]
                 eldest[first] = i
@@ -369,7 +369,7 @@ def minimum_width_order(const uint64_t[::1] neighbours):
 # Common neighbours, and safe vertices.
 
 cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcept nogil:
-    """Return the neighbour of v (an entry of `row`) that shares the fewest neighbours with v; -1 if v has none."""
+    """Return the neighbour of v (an entry of `row`) that shares the fewest neighbours with v, or -1 if v has none."""
     cdef int i, j, u, common, best = -1, fewest = 0
     cdef int* other
     graph.mark(v)
@@ -388,7 +388,7 @@ cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcep
 
 
 cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
-    """Return True if v is simplicial, or almost simplicial with a degree of at most `low`, see `reduce_safely`."""
+    """Return True if v is simplicial, or almost simplicial of degree at most `low` (defined in `reduce_safely`)."""
     cdef int i, missing, partner, d = graph.degree[v]
     cdef int* row
     if graph.fill[v] == 0:
@@ -737,7 +737,9 @@ cdef enum:
 
 @cython.final
 cdef class _Matrix:
-    """The adjacency matrix of the remaining graph of an eliminator, which takes over order, bags, fill and work.
+    """The adjacency matrix of the remaining graph of an eliminator.
+
+    The matrix takes over order, bags, fill and work from the eliminator.
 
     Row v contains a bit for each of the degree[v] remaining neighbours of v; vertex[v] is the eliminator's id of v.
     """

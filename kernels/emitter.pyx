@@ -152,7 +152,7 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
                         if owner[u] < 0:
                             running.push_back(u)
                         top -= 1
-            # As in the paper, kept values are freed after the backward part of their block.
+            # As in kusumoto2019, kept values are freed after the backward part of their block.
             if not lazy:
                 for i in range(<Py_ssize_t>forward[b].size()):
                     if kept[forward[b][i]] and not never_recomputed[forward[b][i]]:

@@ -171,7 +171,10 @@ cdef class FlowNetwork:
             self.highest = max(self.highest, h)
 
     cdef int reach(self, int start, bint backwards) noexcept nogil:
-        """Set heights to distances from `start`, or to `start` if `backwards`; return the number of finite ones."""
+        """Set each height to the distance of the vertex from `start`; return the number of finite heights.
+
+        If `backwards`, the height is the distance from the vertex to `start`.
+        """
         cdef int done = 0, n_reached = 1, n = self.n, v, w
         cdef int64_t a
         for v in range(n):

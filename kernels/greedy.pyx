@@ -25,7 +25,7 @@ def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, 
 
     order : int32[m]; rerunnable : uint8[n] flags of the nodes that may be recomputed; limit : bytes; max_block : as in
     _PostponableBlocks; max_runs, factor, min_work : as in _GreedyWalk
-    moves : if True, follow the rematerialization pass of XLA. If False, follow the text of the paper: no run is ever
+    moves : if True, follow the rematerialization pass of XLA. If False, follow the text of kumar2019: no run is ever
     removed, and a postponed run is placed just before its first future reader. This variant terminates only because of
     max_runs.
     rule : see _PostponableBlocks; its arguments are nbytes, cost, since_read, until_read, readers and limit
@@ -390,7 +390,8 @@ cdef class _PostponableBlocks:
     cdef bint moves
     cdef readonly int levels
     cdef readonly int64_t single_work, block_work    # runs and reads examined
-    cdef vector[int64_t] busy, seen, charged_run, charged     # stamps of runs, slots
+    # Stamps: `busy`, `seen` and `charged_run` of runs, `charged` of slots.
+    cdef vector[int64_t] busy, seen, charged_run, charged
     cdef int64_t clock, step
     # For each end and level: value of the rule for the best block, its first run and its number of runs (0 if there is
     # no block).
@@ -510,7 +511,7 @@ cdef class _PostponableBlocks:
     cdef int look(self, int end, int highest, bint careful) except -1 nogil:
         """Find the best block of each level with a given end, by adding one earlier run at a time.
 
-        The runs of a block that have live values, or values that the block reads, are recomputed later.
+        Two kinds of runs of a block are recomputed later: runs with live values, and runs whose values the block reads.
         careful : if True, stop at runs that the current run reads, and do not cache the results beyond this step
         """
         cdef int run = end, level = 0
@@ -571,7 +572,7 @@ cdef class _PostponableBlocks:
             self.cost[cell], self.start[cell], self.size[cell] = cost, start, size
 
     cdef inline int64_t charge(self, int64_t x) noexcept nogil:
-        """Return the bytes of a dead value that the block reads, which would become live; 0 if counted or live."""
+        """Return the bytes of a dead value that the block reads, which would become live, or 0 if counted or live."""
         cdef int64_t slot = self.runs.placed_slot(x)
         if self.charged[slot] == self.clock or not self.runs.dead(slot):
             return 0

@@ -139,7 +139,7 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
     if law:
         return law, step, about, None, None, None, None
     for row in range(lingering.shape[0]):
-        # If the step creates several instances of the value, the newest one lingers.
+        # If the step creates several instances of the value, the newest one stays in memory until the store ends.
         i = indptr[lingering[row, 1] + 1] - 1
         while i > indptr[lingering[row, 1]] and out_value[i] != lingering[row, 0]:
             i -= 1

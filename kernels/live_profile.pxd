@@ -6,7 +6,8 @@ from remat_algos.kernels.types cimport ENDLESS, int64_t
 cdef enum:
     # Slots per block. The C loops in vectors.pxd repeat this number.
     BLOCK_SIZE = 128
-    # Number of low bits of an edge, which contain its change; the sum of the changes at one slot is within +-2**33.
+    # An edge is a slot and the change of the live bytes at this slot, packed into one integer. This is the number of
+    # low bits, which contain the change. The sum of the changes at one slot is within +-2**33.
     SHIFT_BITS = 34
     # Added to a slot that is occupied by a run. So an empty slot contains its live bytes minus PRESENT, which is below
     # every limit: only occupied slots can exceed the limit.

@@ -35,7 +35,7 @@ cdef inline void sort_edges(vector[int64_t]& edges) noexcept nogil:
 
 @cython.final
 cdef class LiveProfile:
-    """The live bytes of a schedule at each slot of each track.
+    """The live bytes of a schedule at each slot, for the whole graph (track 0) and for each region (other tracks).
 
     Cost: about 4 bytes for each slot and track. Applying k edges takes O(k log k) time, O(BLOCK_SIZE) for each block
     that contains an edge or exceeds its limit, and O(1) for every other block between two edges.

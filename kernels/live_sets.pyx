@@ -43,7 +43,7 @@ cdef struct LiveSet:
     uint64_t low, high     # ids 0..63, 64..127
 
 cdef struct LiveNode:
-    # reads: values that the node reads. values: values that it computes. replaced: these without outputs.
+    # reads: values that the node reads. values: values that it computes. replaced: `values` except outputs.
     LiveSet reads, values, replaced
     # Bytes of all values of the node and of its workspace.
     int64_t bytes
@@ -72,7 +72,8 @@ cdef struct Potential:
     Py_ssize_t node
     # Values that do not exist before that run: the values of the node and of its descendants.
     LiveSet later
-    LiveSet counted        # nodes with a positive share
+    # Nodes with a positive share; `add_potential` explains shares.
+    LiveSet counted
     int64_t need
 
 
@@ -165,7 +166,7 @@ cdef class LiveSetSearch:
     cdef bint begun
     # Lower bounds on the overhead of the rest of a path.
     cdef vector[Potential] potentials
-    # One row per potential: the share of each node, see `add_potential`.
+    # One row per potential: the share of each node (`add_potential` explains it).
     cdef vector[int64_t] shares
     cdef int shift
     # Cache of `alive_while`: the missing outputs, and the values and nodes that may be useful for them.

@@ -23,7 +23,7 @@ from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 from remat_algos.kernels.vectors cimport remat_first_below, remat_raise
 
 
-# Steps between lower sets and their figures.
+# Steps between lower sets, with the cost and the memory of each step.
 
 cdef struct ChainStep:
     int target
@@ -79,7 +79,7 @@ cdef class ChainSteps:
         self.clock, self.visits = 0, 0
 
     cdef inline ChainStep step(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
-        """Compute the figures of one step from the formulas."""
+        """Compute cost, need and added cache of one step from the formulas."""
         cdef ChainStep result
         cdef int64_t j
         cdef int v
@@ -112,7 +112,7 @@ cdef class ChainSteps:
         self.stored_all = True
 
     def store_figures(self, Int64s indptr, Int32s target, *, Int64s need, Int64s adds, Int64s cost, int64_t max_need):
-        """Store the steps of pairs of sets with figures from the caller; omit steps that need more than `max_need`."""
+        """Store the steps of pairs of sets, with these numbers; omit steps that need more than `max_need`."""
         cdef Py_ssize_t i
         cdef int64_t j
         cdef ChainStep step
@@ -144,7 +144,7 @@ cdef class ChainSteps:
             self.stored[i].cost = costs[i]
 
     cdef ChainStep between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
-        """Return the figures of a step; the target is -1 if there is no such step."""
+        """Return a step by its two sets; its target is -1 if there is no such step."""
         cdef int64_t low, high, middle
         cdef ChainStep none
         none.target = -1
@@ -178,8 +178,8 @@ cdef class ChainSteps:
     ) except -1 nogil:
         """Return the number of steps from a set, and set a pointer to the first.
 
-        The steps include all with need at most `room` and cost at most `max_cost`, and possibly others. The pointer is
-        valid until the next call.
+        The result contains every step that needs at most `room` bytes and costs at most `max_cost`. It may contain
+        other steps. The pointer is valid until the next call.
         """
         cdef int64_t j
         if self.stored_all:
@@ -198,7 +198,11 @@ cdef class ChainSteps:
         return self.matches.size()
 
     cdef int search(self, Py_ssize_t source, double room, double max_cost) except -1 nogil:
-        """Search for steps along the covers. Prune by 2 M(L' - L) and recomputed compute: a cover decreases neither."""
+        """Search for steps along the covers.
+
+        A branch ends when the recomputed compute, or twice the memory of the added nodes, exceeds its limit. Adding
+        another node decreases neither.
+        """
         cdef int row = <int>source, c
         cdef int64_t j, clock = self.clock + 1
         cdef int64_t* stamp = self.stamp.data()
@@ -230,9 +234,10 @@ cdef class ChainSteps:
 
 @cython.final
 cdef class Completion:
-    """Maximum cache, for each lower set and each remaining cost, with which a chain can still be completed.
+    """For each lower set and each remaining cost, the maximum cache of a chain that can still be completed.
 
-    A chain is completed when it reaches the whole forward part within the budget.
+    The cache is the bytes that the chain keeps. The chain is completed when it reaches the whole forward part within
+    the budget.
     steps : ChainSteps, all stored; budget : bytes; unit : unit of the costs; cap : maximum cost, in units
     Cost: O(p cap) time for p steps, 8 k cap bytes of memory; a larger unit reduces both.
     """
@@ -539,7 +544,7 @@ cdef class MinimumCost:
         return self.cost[self.begin[self.steps.size - 1]]
 
     def chain(self):
-        """Return the sets of a chain of minimum cost, without the empty set, as a list; None if it is not found."""
+        """Return the sets of a chain of minimum cost, without the empty set, as a list, or None if it is not found."""
         cdef Py_ssize_t at = self.steps.size - 1
         cdef int64_t label = self.begin[at]
         rows = []
@@ -551,13 +556,13 @@ cdef class MinimumCost:
         return rows[::-1]
 
     cdef int64_t parent(self, Py_ssize_t* at, int64_t label) noexcept nogil:
-        """Return the label that was extended to this label, and set `at` to its set; -1 if there is none."""
+        """Return the label that was extended to this label, or -1 if there is none. Set `at` to its set."""
         cdef Py_ssize_t source
         cdef ChainStep step
         cdef int64_t low, high, middle, before
         for source in range(at[0]):
             low, high = self.begin[source], self.begin[source + 1]
-            # No step has a negative cost or reduces the cache, so such a set cannot precede.
+            # No step has a negative cost or reduces the cache, so the preceding label cannot be one of this set.
             if low == high or self.cost[low] > self.cost[label] or self.cache[high - 1] > self.cache[label]:
                 continue
             step = self.steps.between(source, at[0])
@@ -579,7 +584,7 @@ cdef class MinimumCost:
 
 
 def cost_bound(ChainSteps steps, int64_t budget):
-    """Return a lower bound on the cost of chains within the budget; -1 if it proves that there are no such chains.
+    """Return a lower bound on the cost of chains within the budget, or -1 if it proves that there are no such chains.
 
     Cost: O(p) time for p steps, O(k) memory.
     """
@@ -649,7 +654,7 @@ cdef class MinimumCache:
         return count + 1
 
     def chain(self):
-        """Return the sets of the chain, without the empty set, as a list; None if there is no chain."""
+        """Return the sets of the chain, without the empty set, as a list, or None if there is no chain."""
         cdef Py_ssize_t at = self.steps.size - 1
         if self.parent[at] < 0:
             return None

@@ -29,9 +29,9 @@ cdef class GapFit:
     """First fit or best fit: place each block, in the given order, in the lowest or in the tightest gap.
 
     GapFit(order, begin, end, size, low=, high=, best=): order : int64[n] a permutation of the blocks; begin, end :
-    int64[n] half-open sections; size : int64[n] above 0; low, high : int64[n] lowest and highest valid
-    offset of each block. A block for which no gap is valid is placed above all others, which exceeds its `high`.
-    After a MemoryError the object must not be used again.
+    int64[n], block i is live in sections (intervals of time) begin[i] to end[i] - 1; size : int64[n] above 0;
+    low, high : int64[n] lowest and highest valid offset of each block. A block for which no gap is valid is placed
+    above all others, which exceeds its `high`. After a MemoryError the object must not be used again.
 
     Cost: placing a block visits the placed blocks in its sections: O(n^2) time if all overlap; O(n) memory.
     """
@@ -194,8 +194,7 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
             under = newest[read[j]]
             pinned = output[output_value[j]] and newest[output_value[j]] < 0
             # In place is possible if this step is the last reader of the value, the value is not an output, and both
-            # values
-                # have the same size.
+            # values have the same size.
             possible = over[i] < 0 and not overwritten[under] and end[under] == step + 1 and not output[read[j]]
             possible = possible and memory[output_value[j]] == memory[read[j]] and not stored[under]
             if demanded[j] and not possible:

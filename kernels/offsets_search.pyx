@@ -78,8 +78,8 @@ cdef class PackingSearch:
     def restart(self, const int64_t[:] rank, bint lowest):
         """Restart the search; blocks of small rank are tried first. Stored failures are kept.
 
-        lowest : if True, the next choice is at the section with the lowest floor, ties go to the smallest room above
-        it; otherwise at the section with the fewest choices
+        lowest : if True, the next choice is at the section with the lowest floor (ties go to the least free space above
+        it). If False, it is at the section with the fewest choices.
         """
         cdef Py_ssize_t b
         while not self.frames.empty():
@@ -195,8 +195,8 @@ cdef class PackingSearch:
         return False
 
     cdef bint bar(self, _SearchFrame* frame, Py_ssize_t tried) except -1 nogil:
-        """Raise the `low` of blocks that cover exactly the range of the choice and that the search has failed to place
-        on its floor.
+        """Raise the `low` of the blocks that cover exactly the range of the choice, and that the search has failed to
+        place on the floor of the range.
 
         Such a block must lie above some block that extends beyond the range or that has a `high`. Otherwise it could be
         swapped with the blocks below it, and would lie on the floor.
@@ -420,8 +420,8 @@ cdef class _PackingState:
     cdef bint tighten(self, Py_ssize_t s) except -1 nogil:
         """Raise the floor and the lower bounds of a section; return False if its unplaced blocks cannot be stacked.
 
-        The floor rises to the lowest `low` of the unplaced blocks. A block that cannot be the lowest unplaced block
-        rises to the lowest top of a block that can.
+        The floor rises to the lowest `low` of the unplaced blocks. For a block that cannot be the lowest
+        unplaced block, `low` rises to the minimum top among the blocks that can be the lowest.
         """
         cdef Py_ssize_t i
         cdef int64_t b, lowest = self.low[self.rows[s][0]], highest, top = self.capacity
@@ -468,7 +468,7 @@ cdef class _PackingState:
     cdef Py_ssize_t pick(self, Py_ssize_t lo, Py_ssize_t hi, bint lowest) noexcept nogil:
         """Return the section of the next choice, in a range with higher floors on both sides.
 
-        It has the fewest choices, or the lowest floor if `lowest`. Ties go to the section with the smallest room.
+        It has the fewest choices, or the lowest floor if `lowest`. Ties go to the section with the least free space.
         """
         cdef Py_ssize_t s, first = lo, best = -1, i
         cdef int64_t fewest = 0, n_choices = 0, height, bottom = self.capacity, room, min_room = 0
@@ -532,7 +532,7 @@ cdef class _PackingState:
         return lowest
 
     cdef int64_t next_floor(self, Py_ssize_t s, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
-        """Return the next height at which a block of the section can lie if none lies on its floor; -1 if too high."""
+        """Return the next height at which a block of the section can lie if none lies on its floor; -1 means none."""
         cdef int64_t height = self.floor[s], highest = self.capacity - self.left[s], lowest = highest + 1, b
         cdef Py_ssize_t at, i, first = s
         if height >= highest:

@@ -235,8 +235,8 @@ cdef class _Replay:
     cdef unsigned char[::1] broken
     cdef int64_t live
     cdef Py_ssize_t now             # current step
-    # List of the nodes with spare values, in blocks. The score of a node only decreases with time, so the best score of
-    # a block at an earlier step is an upper bound for it.
+    # List of the nodes with spare values, in blocks. Scores of nodes only decrease with time. So the best score of a
+    # block at an earlier step is an upper bound on its current best score.
     cdef int n_spare
     cdef int[::1] node
     cdef int64_t[::1] bytes

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Parts of graphs: connected components, the regions of Echo, and forward segments of about equal memory."""
+"""Parts of graphs: connected components, the regions of echo2020, and forward segments of about equal memory."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
-# The regions of Echo.
+# Regions of cheap nodes, as in echo2020.
 
 def connected_components(int n, Int32s tail, Int32s head):
     """Return the smallest vertex in the component of each vertex; edge directions are ignored.
@@ -184,7 +184,7 @@ cdef int _top(int[::1] above, int v) noexcept nogil:
 
 @cython.final
 cdef class _Region:
-    """The forward nodes between a root and the heavy nodes before it; heavy nodes are those that are not cheap.
+    """The forward nodes between a root and the heavy nodes before it: those that the caller has not marked as cheap.
 
     inside[u] == number for the nodes of the region. allocated[x] == look, or released[x] == look, if the current call
     of `gain` has counted value x.
@@ -214,7 +214,7 @@ cdef class _Region:
             done += 1
 
     cdef int64_t gain(self, int s, Flags read_back) noexcept nogil:
-        """Return the bytes released minus those allocated if s is not recomputed (lines 21 to 29 of algorithm 1)."""
+        """Return the bytes released minus those allocated if s is not recomputed (echo2020, algorithm 1, 21-29)."""
         cdef int64_t total = 0, i, j, k
         cdef int n, x
         self.look += 1

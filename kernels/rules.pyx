@@ -26,10 +26,10 @@ class RuleFault(Exception):
 
 
 cdef class Rule:
-    """A rule as C function.
+    """A rule as a C function.
 
-    name : for messages; capsule : PyCapsule of the C function whose name is its signature, one of PLAIN and WITH_DATA,
-    and whose context is the data; n_arguments : at most MAX_ARGUMENTS; picks : the arguments that the rule may read;
+    name : for messages; capsule : a PyCapsule that contains the C function. Its name is the signature, PLAIN or
+    WITH_DATA. Its context is the data. n_arguments : at most MAX_ARGUMENTS; picks : the arguments that the rule may read;
     function : a Python function. If `capsule` is None, this function is called with the arguments in `picks`.
     """
 
@@ -75,7 +75,7 @@ cdef class Rule:
         return self.plain(self.n_arguments, arguments)
 
     cdef double value(self, double* arguments) except? -1 nogil:
-        """Return the value for these arguments; RuleFault if it is NaN, or if a repeated call returns another value."""
+        """Return the value for these arguments. Raise RuleFault if it is NaN, or if a repeated call returns another."""
         cdef double result = self.call(arguments), again
         self.calls += 1
         if result != result:

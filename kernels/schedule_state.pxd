@@ -146,7 +146,7 @@ cdef class ScheduleState:
         return 0
 
     cdef inline Py_ssize_t free_before(self, Py_ssize_t before, Py_ssize_t after) noexcept nogil:
-        """Return the last empty slot after `after` and before `before`; -1 if none of the nearest slots is empty."""
+        """Return the last empty slot after `after` and before `before`, or -1 if none of the nearest is empty."""
         cdef Py_ssize_t slot = before - 1, stop = max(after, before - REACH)
         while slot > stop:
             if self.run[slot] < 0:

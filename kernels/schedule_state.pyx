@@ -460,7 +460,7 @@ cdef class ScheduleState:
             at = place_after(row[0], slot)
             if at > 0 and row[0][at - 1] > lo[0]:
                 lo[0] = row[0][at - 1]
-        # A load also stays after the previous instance of its value.
+        # A load must also follow the slot in which the previous instance of its value begins.
         if v >= self.n_nodes:
             row = self.origins_of(v - self.n_nodes)
             at = place_after(row[0], slot) - 1

@@ -408,7 +408,7 @@ cdef class ScheduleSearch:
         return self.rerun(self.state.producer[best], t, best_read, self.chance.uniform())
 
     cdef int delete_run(self, bint expensive) except -1 nogil:
-        """Remove a load, or a later run of a node; if `expensive`, take the costlier of two random candidates."""
+        """Remove a load, or a run except the first of a node; if `expensive`, take the costlier of two random nodes."""
         cdef Py_ssize_t v, other, place
         if self.state.repeats.empty():
             return 0
@@ -464,7 +464,10 @@ cdef class ScheduleSearch:
         return done
 
     cdef int swap_runs(self) except -1 nogil:
-        """Remove a run, then drop values while the limit is exceeded; a long swap drops many for an expensive run."""
+        """Remove a run, then drop values while the limit is exceeded.
+
+        A long swap removes an expensive run, and may drop many values.
+        """
         cdef bint long_swap = self.chance.below(10) == 0
         cdef Py_ssize_t i, count, drawn = MAX_DRAWN_LONG if long_swap else MAX_DRAWN
         if not self.delete_run(long_swap):
@@ -784,7 +787,7 @@ cdef class ScheduleSearch:
         return self.n_accepted > accepted
 
     def slots(self):
-        """Return the id in each slot of the state, int32[n_slots]; -1 for an empty slot."""
+        """Return the id in each slot of the state, int32[n_slots], with -1 for an empty slot."""
         slots = np.empty(self.state.n_slots, np.int32)
         cdef int[::1] out = slots
         cdef Py_ssize_t slot
@@ -816,7 +819,7 @@ cdef class ScheduleSearch:
         return self.profile.work
 
     def check(self):
-        """Return `ScheduleState.fault`, or 8 if the time of the state is wrong; 0 if all is correct. For tests."""
+        """Return `ScheduleState.fault`, 8 if the time of the state is wrong, or 0 if all is correct. For tests."""
         cdef int fault = 0
         if self.ready:
             with nogil:

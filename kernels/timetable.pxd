@@ -43,7 +43,7 @@ cdef class Timetable:
     cdef Py_ssize_t begin, until
     # Changes of freed_at, for `undo`: value << 32 | 1 + accepted entry.
     cdef vector[int64_t] moved
-    # Values of the candidate with a load that uses lingering memory.
+    # Values of the candidate for which a load uses memory that still lingers.
     cdef vector[int] resuming
     # Values loaded between the last run and the next.
     cdef vector[int] awaiting

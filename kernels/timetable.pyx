@@ -17,8 +17,8 @@ from remat_algos.kernels.timeline cimport Engines
 from remat_algos.kernels.types cimport ENDLESS, int64_t
 
 cdef enum:
-    # Work is counted in units of the work for an edge of the profile. SLOTS_OF_WORK slots take one unit, and each trial
-    # takes WORK_OF_PLAY units in addition.
+    # The unit of work is the time to apply one change of live bytes to the profile. Visiting SLOTS_OF_WORK slots takes
+    # one unit. Each trial takes WORK_OF_PLAY units in addition.
     SLOTS_OF_WORK = 2
     WORK_OF_PLAY = 24
 
@@ -142,7 +142,7 @@ cdef class Timetable:
         return 0
 
     cdef int compare(self, Py_ssize_t x, Py_ssize_t slot) except -1 nogil:
-        """Mark the stretches that are affected if a change at `slot` moves the slot that frees stored memory of x."""
+        """Update freed_at[x] after a change at `slot`, and mark the stretches whose timeline may therefore differ."""
         cdef Py_ssize_t n_loads = self.state.n_loads_of(x), before = self.freed_at[x], now = -1, p, at
         if n_loads == 0 and before < 0:
             return 0

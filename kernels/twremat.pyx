@@ -19,7 +19,7 @@ cdef class _SeparatorRecursion
 cdef enum:
     _PLAIN = -2
     _UNLIMITED = -1
-    # Minimum number of runs of a visit that is cached.
+    # A visit is one call of the recursion. It is cached only if it makes at least this many runs.
     SHORTEST_REPEAT = 16
     FEWEST_SLOTS = 1024
     # Scanning a range of ids is faster than sorting if it contains at most this many ids per vertex.
@@ -219,7 +219,10 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int levels(self, int s, vector[int]& reached, vector[int]& own) except -1 nogil:
-        """Collect the reached nodes of the separator; set `level` of each reached vertex to the last one it needs."""
+        """Collect the reached nodes of the separator in `own`. Set `level` of each reached vertex.
+
+        The level of a vertex is the last position in `own` of a node that it needs, or -1.
+        """
         cdef int64_t j
         cdef int v, u, last
         for v in reached:
@@ -320,7 +323,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int plain(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
-        """Run algorithm 1: visit the inputs of each node of the separator before the node; visit the targets last."""
+        """Run algorithm 1 of kumar2019: visit the inputs of each separator node before it; visit the targets last."""
         cdef vector[int] inputs
         cdef int64_t j
         cdef int v, u

@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
 
     DONE = 0
     FALSE_CLAIM = 1
-    """A figure of a plan is wrong, or an execution differs from the prediction."""
+    """A number in a plan is wrong, or an execution differs from the prediction."""
     BAD_INPUT = 2
     """Invalid input, too little memory to process it, or no solver that supports the graph."""
     INFEASIBLE = 3

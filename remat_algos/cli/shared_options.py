@@ -341,7 +341,7 @@ SETS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def add(parser: argparse._ActionsContainer, *options: str, **helps: str) -> None:
-    """Add options and groups of options from the tables; `helps` replaces help texts by name."""
+    """Add options and groups of options from the tables; `helps` replaces help strings by name."""
     own = [name for name in options if name not in SETS]
     for name in options:
         if name in SETS:
@@ -439,7 +439,7 @@ def overhead_of(arguments: argparse.Namespace) -> str | None:
 
 
 def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link | None:
-    """Return the link of the command or the default, with the limit on host bytes; None without a link."""
+    """Return the link of the command or the default, with the limit on host bytes, or None without a link."""
     from remat_algos.cost.devices import get_link
 
     link = default if arguments.link is None else arguments.link

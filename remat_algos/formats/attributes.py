@@ -146,7 +146,10 @@ class _AttributeReader:
 
 
 def _separated(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
-    """Split into rows of nodes and of values; a value has a row only if the row of its node cannot describe it."""
+    """Split the nodes of the file into rows of nodes and rows of values.
+
+    A value has its own row only if the row of its node cannot describe it.
+    """
     extra: dict[str, list[Texts]] = {}
     for key, texts in nodes.items():
         if texts.get("value_of"):

@@ -45,7 +45,7 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     Raises
     ------
     AllocationError
-        If the file is invalid, or gives single buffers an alignment or gaps.
+        If the file is invalid, or gives a buffer its own alignment or gaps.
 
     Examples
     --------

@@ -104,7 +104,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
 
 
 class _Note(NamedTuple):
-    """A clause about missing sizes or costs; `doubtful` if some are present or unknown columns may contain them."""
+    """A clause about missing sizes or costs; `doubtful` if some are present, or if unknown columns may give them."""
 
     text: str
     doubtful: bool = False
@@ -400,7 +400,7 @@ IN_ARCHIVES = {"data.pkl": CHECKPOINT, "model.weights.h5": KERAS, "workbook.xml"
 BEGINNINGS = {
     rb"\x89HDF\r\n\x1a\n": KERAS,
     rb'(?s)\s*\{.*"class_name"\s*:\s*"(Functional|Sequential|Model)"': KERAS,
-    # A SavedModel begins with its version and a meta graph. A GraphDef begins with a node, and a node with its name.
+    # A SavedModel begins with its version, then a meta graph. A GraphDef begins with the name of a node.
     rb"\x08\x01\x12[\x80-\xff]{1,5}[\x00-\x7f]\x0a": TENSORFLOW,
     rb"(?s)\x0a.{1,3}?\x0a(?=.*(Const|Placeholder))": TENSORFLOW,
     rb"(?s).*(Self (CPU|CUDA|XPU|device)( time)?( %| total|:)|\n *Name\b[^\n]*# of Calls)": PROFILE,

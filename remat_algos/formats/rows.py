@@ -330,7 +330,7 @@ def _resident_rows(graph: ComputationGraph) -> list[ResidentRow]:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records of nodes (including residents and views), of edges, and of values of nodes with several or named ones."""
+    """Records of nodes (with residents and views), of edges, and of values that a record of a node cannot describe."""
 
     nodes: list[Record]
     edges: list[Record]

@@ -100,7 +100,7 @@ def legend(styles: Iterable[Style], width: int, more: Iterable[str] = ()) -> lis
 
 
 def stack(canvas: list[list[str]], bands: Iterable[tuple[str, Int64]], top: int, rows: int, wide: int) -> None:
-    """Draw stacked bands, the first at the bottom, in columns of `wide` characters; `top` is as high as `rows` rows."""
+    """Draw stacked bands in columns of `wide` characters, the first at the bottom; a stack of `top` fills all rows."""
     low: Any = None
     for character, amounts in bands:
         low = np.zeros_like(amounts) if low is None else low

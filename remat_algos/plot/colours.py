@@ -70,7 +70,7 @@ TERMS = (
     Style("(iii) gradients of later readers", MINT, "░"),
     Style("(iv) other inputs of later readers", PURPLE, "▓", hatch="\\\\\\\\"),
 )
-"""Terms of formula (2), from the bottom of a bar to its top."""
+"""Terms of formula (2) of kusumoto2019, from the bottom of a bar to its top."""
 
 CURVES = tuple(
     zip(

@@ -33,7 +33,7 @@ _IDS = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def html(subject: Any) -> str | None:
-    """Return the HTML of an object; None if a notebook should show its repr."""
+    """Return the HTML of an object, or None if a notebook should show its repr."""
     if isinstance(subject, Frontier):
         # The title of the picture already contains the text of the repr.
         return f"<div>{_svg(draw_frontier(subject), repr(subject))}</div>"

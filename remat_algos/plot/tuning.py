@@ -1,4 +1,4 @@
-"""Sizes and limits of pictures; the comment above each constant says what a higher value trades."""
+"""Tuning constants: sizes and limits of pictures. The comment at each one describes its trade-off."""
 
 # Font sizes in points: of boxes and bars, of legends, of buffer names. Higher: more legible, less text fits.
 FONT, LEGEND_FONT, NAME_POINTS = 8, 9, 7

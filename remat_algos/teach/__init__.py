@@ -1,4 +1,4 @@
-"""Exercises on small random graphs, with their keys."""
+"""Exercises on small random graphs, with worked answers."""
 
 import lazy_loader
 

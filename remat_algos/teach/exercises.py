@@ -45,7 +45,7 @@ class Exercise:
     seed : int
         Topic and seed determine the exercise.
     question, answer : str
-        `str(exercise)` is the sheet, the question below a heading; `answer` explains the steps.
+        `str(exercise)` is a heading followed by the question; `answer` explains the steps.
     result : tuple
         The numbers and names that the question asks for, in the order in which it does so.
 
@@ -265,7 +265,7 @@ def offload_timing(rng: np.random.Generator) -> Filling:
     graph = _chain(rng, 4)
     load = int(rng.integers(4, 6))
     schedule = Schedule(np.arange(graph.n_nodes, dtype=np.int32), np.array([[load, 0]], np.int32))
-    # A byte takes a microsecond, the unit of the costs.
+    # Copying a byte takes a microsecond, which is also the unit of the costs.
     line = timeline(simulate(graph, schedule), Link(1e6, 1e6, latency=0))
     fields = {"load": graph.labels[load], "line": line, "begins": _listed(line.begin)}
     return (line.time, line.waiting), {**_of_graph(graph), **fields}

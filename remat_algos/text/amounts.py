@@ -113,7 +113,7 @@ def no_size(entry: object) -> ValueError:
 
 
 def format_compute(amount: float, unit: str = "") -> str:
-    """Return compute in three digits ("2.4 ms", "2.37 TFLOP"); below 100,000 only units that are usually scaled."""
+    """Return compute with three significant digits ("2.4 ms"); below 100,000 scale only units that usually are."""
     if unit in _TIMES:
         names = _TIMES[_TIMES.index(unit) :]
     else:
@@ -133,7 +133,7 @@ def format_compute(amount: float, unit: str = "") -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a time in ns, us, ms or s, in three digits."""
+    """Return a time in ns, us, ms or s, with three significant digits."""
     return format_compute(1e9 * seconds, "ns")
 
 
@@ -155,7 +155,7 @@ Reading = Callable[[Any], int | Decimal]
 
 
 def size_of(entry: Any) -> int | Decimal:
-    """Return a size in bytes from a number or a string with or without a unit; raise ValueError if it is no size."""
+    """Return bytes from a number, or from a string with or without a unit; raise ValueError if it is not a size."""
     number = _number(entry)
     if number is not None:
         return number

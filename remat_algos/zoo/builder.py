@@ -86,7 +86,7 @@ class Builder:
 
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
-        """Prefix the names of operations inside with `name` and a dot; `granularity="layer"` makes them one node."""
+        """Prefix the names of operations added inside the `with` block; `granularity="layer"` makes them one node."""
         with self.scope(name):
             self._block.append(".".join(self._scope))
             try:
@@ -418,7 +418,7 @@ class Builder:
         )
 
     def _grad_compute(self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int]) -> Int64:
-        """Return the costs of gradients; -1 means the default rule of `differentiate`.
+        """Return the costs of gradients, where -1 means the default rule of `differentiate`.
 
         With `cost="occupancy"`, the gradient of a matrix product is two products with the same FLOPs, each padded to
         tiles of the size of its operand. The gradient of a weight is not padded: it is a sum over the batch, and
@@ -448,7 +448,7 @@ class Builder:
 
 
 def _operand_size(layer: Layer, place: int) -> int:
-    """Return the number of elements of an operand of a product; 0 for a resident, and for other layers."""
+    """Return the number of elements of an operand of a product, or 0 for a resident and for other layers."""
     operands = [prod(x.shape) if x.value >= 0 else 0 for x in layer.arguments] if layer.macs else []
     return operands[place] if place < len(operands) else 0
 

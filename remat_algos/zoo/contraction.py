@@ -181,7 +181,10 @@ def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
 
 
 def _kept(graph: ComputationGraph, group: Int64, merged: Bool) -> Bool:
-    """bool[n_values]: True for a value that stays: an output, a value of a single node, or read outside its block."""
+    """bool[n_values]: True for a value that stays.
+
+    These are outputs, values of single nodes, and values that a node outside their block reads.
+    """
     home, reader = group[graph.producer], group[row_of(graph.read_indptr)]
     kept = graph.output | ~merged[home]
     kept[graph.read_indices[home[graph.read_indices] != reader]] = True
@@ -305,7 +308,7 @@ def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) 
 
 
 def _spans(group: Int64) -> Int64:
-    """int64[n]: the merged block whose range of ids contains the node; -1 without one."""
+    """int64[n]: the merged block whose range of ids contains the node, or -1 without one."""
     node = np.arange(group.size)
     first = np.full(group.max() + 1, group.size)
     last = np.zeros(first.size, np.int64)

@@ -69,7 +69,7 @@ class Products(Pointwise):
         return self.run("Embedding", [tokens, weight], shape, name=full, bytes_moved=2 * size)
 
     def matmul(self, x: Tensor, y: Tensor, *, transposed: bool = False, name: str = "matmul") -> Tensor:
-        """A matrix product per example and head, of x and y or its transpose; its gradient reads both."""
+        """For each example and head, the product of x and y, or of x and y transposed; its gradient reads both."""
         full = self.named(name)
         read = {"name": full, "shape": x.shape, "other": y.shape, "how": " transposed" if transposed else ""}
         if not len(x.shape) == len(y.shape) >= 2 or x.shape[:-3] != y.shape[:-3] or not _shared(x, y):

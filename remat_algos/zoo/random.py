@@ -125,10 +125,10 @@ def layered_dag(
 ) -> ComputationGraph:
     """Build a random forward graph in layers of `width` nodes, with random sizes and costs between 1 and 100.
 
-    A node v reads between `reads[0]` and `reads[1]` values: one of the previous layer, and others of any earlier nodes
-    with ids from v - reach on. The nodes of a layer read different values of the previous layer, so every
-    node is read, except in the last two layers. `width` is by default the rounded square root of `n_nodes`, or less if
-    `reach` requires that.
+    A node v reads between `reads[0]` and `reads[1]` values: one of the previous layer, and others of nodes with ids
+    from v - reach to v - 1. The nodes of a layer read different values of the previous layer, so every node is read,
+    except in the last two layers. `width` is by default the rounded square root of `n_nodes`, or less if `reach`
+    requires that.
     """
     fewest, highest = reads
     _check_minimum(0, n_nodes=n_nodes)

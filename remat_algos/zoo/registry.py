@@ -47,7 +47,7 @@ class Family(Registered):
         return {name: parameter.replace(annotation=kind_of(parameter.annotation)) for name, parameter in own.items()}
 
     def values(self, option: str, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
-        """Return the valid values of an option, given the others; None if every number of 1 or more is valid."""
+        """Return the valid values of an option, given the others, or None if every number of 1 or more is valid."""
         rule = self.grows.get(option)
         if not callable(rule):
             return rule
@@ -130,7 +130,7 @@ def read_reference(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def nearest_reference(text: str) -> str | None:
-    """Return the model whose name is most similar to a string, ignoring case and hyphens; None if none is similar."""
+    """Return the model with the most similar name, ignoring case and hyphens, or None if none is similar."""
     model, mark, query = text.partition("?")
     names = [*list_models(), *(family.name for family in list_families())]
     near = get_close_matches(model.lower().replace("-", "_"), names, n=1, cutoff=0.8)

@@ -49,7 +49,8 @@ class Settings:
     cost : {"flops", "paper", "unit", "roofline", "occupancy", "measured"}
         Unit of `compute` (docs/costs.md).
     device : str or Device, optional
-        Device for `roofline`, `occupancy` and `measured`: a name of the device table, or a file of `remat calibrate`.
+        Device for `roofline`, `occupancy` and `measured`: a name in the device table, or a file that
+        `remat calibrate` has written.
     parameter_gradients : bool
         Differentiate the network, including gradients of parameters.
     optimizer : {"none", "sgd", "momentum", "adam", "adamw"}
@@ -108,7 +109,7 @@ class Settings:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Return the names of the options."""
+        """Return the names of the options, in the order of their definition."""
         return tuple(option.name for option in fields(cls))
 
     @property

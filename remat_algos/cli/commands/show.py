@@ -84,7 +84,7 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> None:
 
 
 def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
-    """Return the JSON record without long lists, the articulation values, and the nodes that force the bound."""
+    """Return the JSON record (no long lists), articulation values, and the nodes that prove the bound on the peak."""
     simulation = baseline(graph)
     bound, forcing = least_peak_bound(graph)
     step, resident = simulation.peak_step, graph.resident

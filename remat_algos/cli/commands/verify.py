@@ -1,4 +1,4 @@
-"""remat verify: check the claims of a plan by simulation; print its problem and the unchecked entries."""
+"""remat verify: check the claims of a plan by simulation; print the solved problem and the unchecked entries."""
 
 import argparse
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _AMOUNT = re.compile(r"[+-]?(?:\d[\d.,:/-]*|\.\d+)(?:[eE][+-]?\d+)?(?:[A-Za-z]{1,3}|%)?", re.ASCII)
 ARROWS = ("-->", "--", "=>", "==>", "~>", "<-", "<--", "→", "⇒")
 LOOSE = 3
-"""Minimum number of lines with two names that count as a table of keys and values if no name occurs twice."""
+"""A file with at least this many lines of two names, none of which occurs twice, is a table of keys and values."""
 
 
 def _parse(text: str, source: str) -> Tables:

@@ -65,7 +65,7 @@ class Animation:
 
     @property
     def peak(self) -> int:
-        """The first place with the maximum of live bytes; 0 without steps."""
+        """The first place with the maximum of live bytes, or 0 without steps."""
         return int(self.trace.argmax()) if self.trace.size else 0
 
     def svg(self) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of the lattice of lower sets, of a chain in it, and of the terms of formula (2) for its blocks."""
+"""Pictures of the lattice of lower sets, of a chain, and of the terms of formula (2) of kusumoto2019 for its blocks."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def lattice(
     family : LowerSetFamily or ComputationGraph
         For a graph, all lower sets of its forward part are drawn.
     path : LowerSets, optional
-        A chain of sets in the family. Next to each set are the nodes of its block, formula (1) up to the set, the
-        bytes kept up to the set, and formula (2) of the block. A broad line follows one forward pass.
+        A chain of sets in the family. Next to each set are the nodes of its block, formula (1) of kusumoto2019 up
+        to the set, the bytes kept up to it, and formula (2) of the block. A broad line follows one forward pass.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 
@@ -278,7 +278,7 @@ def terms(
     lazy: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the four terms of formula (2) for each block as a stacked bar, next to the simulated peak of the block.
+    """Draw the four terms of formula (2) of kusumoto2019 for each block as a stacked bar, next to its simulated peak.
 
     Parameters
     ----------

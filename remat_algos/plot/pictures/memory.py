@@ -309,8 +309,8 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     Returns
     -------
     Axes
-        y is in bytes, x in the unit of the costs. The only child axes contain the lanes: a collection of spans for each
-        kind of work, at y = 2 (compute), 1 (out) and 0 (in). A step allocates its memory at `Timeline.step_begin`.
+        y is in bytes, x in the unit of the costs. Its only child axes contain the lanes: each kind of work is one
+        collection of spans, at y = 2 (compute), 1 (out) or 0 (in). A step allocates memory at `Timeline.step_begin`.
 
     Raises
     ------

@@ -26,7 +26,7 @@ BLANK = -1
 
 
 def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
-    """int8[r, c]: state of each range of nodes (columns) in each range of steps (rows), the highest in each cell.
+    """int8[r, c]: for each range of steps (row) and range of nodes (column), the highest state in the cell.
 
     `rows` and `columns` are the boundaries of the ranges. States: 0 no live value, 1 a value of the node is live,
     2 first run, 3 recomputation, 4 the load of a value begins.
@@ -160,15 +160,15 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        Any schedule order is allowed, see `stage_matrices`. A graph is run without rematerialization.
+        Any schedule order is allowed (see `stage_matrices`). A graph is run without rematerialization.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     Axes
-        One image: R, which also marks loads, a blank column, and S. Above 300 stages or nodes, several share a row or
-        a column.
+        One image: R, then a blank column, then S. The part for R also marks loads. Above 300 stages or nodes, several
+        share a row or a column.
 
     Raises
     ------

@@ -217,7 +217,7 @@ def _points(results: SweepResults) -> dict[tuple[str, float], tuple[list[float],
 
 
 def _share(row: Mapping[str, Any]) -> float | None:
-    """Return the budget of a job in % of the peak without rematerialization; None for other budgets."""
+    """Return the budget of a job in % of the peak without rematerialization, or None for other budgets."""
     text = str(row["budget"]).strip()
     if row["device"] is not None or not text.endswith("%"):
         return None

@@ -1,5 +1,3 @@
-"""Deep Speech 2."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""LLaMA."""
-
 from __future__ import annotations
 
 from remat_algos.zoo.builder import Tensor
