@@ -79,9 +79,8 @@ class Buffers:
     instance : int64[k], optional
         The instance of the schedule's `Lifetimes` that each buffer stores; -1, the default, for workspaces.
     over : int64[k], optional
-        The buffer that each buffer overwrites in place (chen2016, section 3). The overwritten buffer has the same size;
-        its last live step is the first step of the buffer that overwrites it, and it is overwritten only once. -1, the
-        default, for no buffer.
+        The buffer that each buffer overwrites in place (chen2016, section 3). The overwritten buffer has the same size,
+        is overwritten only once, and is last live at the first step of the other buffer. -1, the default: none.
     names : tuple of str
         Names from the input file; empty by default.
     offset : int64[k], optional

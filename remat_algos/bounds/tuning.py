@@ -67,7 +67,8 @@ ROUNDED_SIZES, FINEST = 12, 200
 # Maximum number of relaxations solved to find the start times of late stores. Higher: tighter bounds, more time.
 LATE_STARTS = 8
 # Rows of bytes are relaxed by this share. HiGHS treats numbers that differ by 1e-6 as equal, even in rows that it
-# derives, and so it once cut off a schedule at exactly the limit. Higher: safer bounds, weaker bounds.
+# derives. Without this share, it once cut off a schedule that needed exactly the limit. Higher: safer bounds, weaker
+# bounds.
 MARGIN = 1e-5
 # Minimum time limit of a program in seconds; HiGHS reads 0 as no limit. Higher: later stops.
 SHORTEST_PROGRAM = 1e-3

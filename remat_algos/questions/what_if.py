@@ -110,7 +110,7 @@ def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
 
 
 def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
-    """Return a node and all nodes that must be recomputed before it if it is to run at a step, in id order."""
+    """Return, in id order, the nodes to recompute so that a node can run at a step, including the node itself."""
     graph = simulation.graph
     lives, live = simulation.lifetimes, np.zeros(graph.n_values, bool)
     made = int(lives.instance_indptr[step + 1])

@@ -144,9 +144,9 @@ class Timeline:
         """Keep memory live while its store runs, within `limit` bytes, and delay stores if that saves time.
 
         If a value is still on the device, its load is dropped. If memory is needed before the store of its value ends,
-        compute waits. If compute waits for a store, stores that are queued right before it are moved behind it if their
-        own memory is freed later. This is the branching step of Carlier's algorithm for one machine with release and
-        due dates. `lingering` of the schedule is ignored.
+        compute waits. If compute waits for a store, stores queued right before this store move behind it if their
+        memory is freed later. This is the branching step of Carlier's algorithm for one machine with release and due
+        dates. `lingering` of the schedule is ignored.
         """
         graph, schedule = self.simulation.graph, self.simulation.schedule
 

@@ -389,7 +389,7 @@ class SolverRun:
         self.running = ""
 
     def _consume(self, solver: Solver, options: Mapping[str, Any], result: Outcome, clock: Clock) -> None:
-        """Run a solver. If it misses the limit of a search for the lowest peak, rerun it at the peak that it names."""
+        """Run a solver. In a search for the lowest peak, rerun it at the peak that its BudgetError reports."""
         limits, task = self.limits, replace(self.task, candidates=tuple(self.candidates))
 
         def consume(limit: int | None) -> None:

@@ -39,9 +39,9 @@ def without_copies(request: Request, clock: Clock, whole: SolverRun | None = Non
 def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: SolverRun | None = None) -> Plan:
     """Return the plan with the fewest bytes found and, within these bytes, the least compute found.
 
-    A first search for the lowest peak takes half of the time; if it has been done, `lowest` is its plan and `whole` its
-    run. The budget of a second search is the size of that plan. The second search is repeated while its plan has even
-    fewer bytes. So `solve` with exactly these bytes as the budget finds no cheaper plan, unless the time runs out.
+    A first search for the lowest peak takes half of the time. If this search is already complete, `lowest` is its plan
+    and `whole` its run. The size of this plan is the budget of a second search, which is repeated while plans get
+    smaller. So `solve` with exactly these bytes as the budget finds no cheaper plan, unless the time runs out.
     """
     pool: Pool | None = None
     if lowest is None:

@@ -79,8 +79,8 @@ def sweep(
     processes : int, optional
         Number of processes of the default executor.
     timeout : float, optional
-        Seconds after which a try of a job is killed. This differs from the option `"time_limit"` of a job, at which its
-        solvers return their best plan, so that the job succeeds.
+        Seconds after which a try of a job is killed. The option `"time_limit"` of a job is different: at this limit,
+        solvers return their best plan, and the job succeeds.
     memory : int, optional
         Bytes above which the process of a job is killed. Linux only.
     part : (int, int)
@@ -407,7 +407,7 @@ def _workers(executor: Executor) -> int:
 
 
 def sent_graph(executor: Executor, file: Path) -> Any:
-    """Return a graph as it is sent to workers: the path of its file or, for dask, a future whose result is its bytes.
+    """Return what is sent to workers for a graph: the path of its file or, for dask, a future of the bytes in the file.
 
     Workers of dask may have no access to the file. A task returns the bytes, since dask repeats a task whose worker is
     gone, whereas scattered data would be lost.
