@@ -57,10 +57,11 @@ def test_a_file_imports_only_numpy_and_numba(path):
 
 @each_file
 def test_a_file_runs_alone_and_prints_the_same_without_compilation(path, capsys, tmp_path):
+    main = book(path.stem).main
     plain_python = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": ""}
     command = [sys.executable, "-W", "error", path]
     run = subprocess.run(command, cwd=tmp_path, env=plain_python, check=True, timeout=60, capture_output=True)
-    book(path.stem).main()
+    main()
     assert capsys.readouterr().out == run.stdout.decode() != ""
 
 
