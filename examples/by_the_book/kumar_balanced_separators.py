@@ -38,8 +38,9 @@ def component(near, removed, start):
 
 @njit
 def balanced_separator(near, removed, start):
-    """Return the first bag whose removal leaves components of at most half of the bags (lemma 3), and their number."""
+    """Return the first bag whose removal leaves components of at most half of the bags, and the number of bags."""
     order, above = component(near, removed, start)
+    # The bags of the subtree of each bag, and of the largest component that its removal leaves.
     size, largest = np.ones(removed.size, np.int64), np.zeros(removed.size, np.int64)
     # Each bag comes after its parent.
     for i in range(len(order) - 1, -1, -1):

@@ -64,7 +64,7 @@ def choose(in_indptr, in_ids, s, sigma, i, U):
     candidate = U & ~final_nodes(U.size, in_ids)
     candidate[sigma[i]] = False
     candidate[in_ids[in_indptr[sigma[i]] : in_indptr[sigma[i] + 1]]] = False
-    # From the last run of each node back: among equal reductions, the first of these runs wins.
+    # From the last run of each node back: among equal reductions, the first of these runs is taken.
     for j in range(i - 1, -1, -1):
         u = sigma[j]
         if not candidate[u]:

@@ -32,9 +32,10 @@ def shrink(bag_indptr, bags, parent):
     # A single pass over all edges in T.
     for i in np.flatnonzero(parent >= 0):
         x, y = find(merged, i), find(merged, parent[i])
+        # Let y be the larger bag; of two bags of equal size, the first.
         if (X[x].size, -x) > (X[y].size, -y):
             x, y = y, x
-        # The larger bag y in a hash set, and a membership check for each vertex of bag x.
+        # The larger bag is put in a hash set, and each vertex of the smaller bag is looked up.
         members = set(X[y])
         if np.array([v in members for v in X[x]]).all():
             merged[x] = y
@@ -45,7 +46,8 @@ def shrink(bag_indptr, bags, parent):
         x, y = find(merged, i), find(merged, parent[i])
         if x != y:
             new_parent[new[x]] = new[y]
-    new_bags, new_indptr = [0][:0], np.zeros(kept.size + 1, np.int64)
+    new_indptr = np.zeros(kept.size + 1, np.int64)
+    new_bags = [0][:0]  # empty list of integers
     for i in range(kept.size):
         new_bags.extend(X[kept[i]])
         new_indptr[i + 1] = len(new_bags)

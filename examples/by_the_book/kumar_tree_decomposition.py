@@ -44,7 +44,8 @@ def minimum_fill_in(in_indptr, in_ids):
     fill = np.array([fill_in(adjacent, v) for v in range(n)])
     degree = np.array([adjacent[v].sum() for v in range(n)])
     left = np.ones(n, np.bool_)
-    order, bag_indptr, bags = np.empty(n, np.int64), np.zeros(n + 1, np.int64), [0][:0]
+    order, bag_indptr = np.empty(n, np.int64), np.zeros(n + 1, np.int64)
+    bags = [0][:0]  # empty list of integers
     for i in range(n):
         v = -1
         for u in np.flatnonzero(left):

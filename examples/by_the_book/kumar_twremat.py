@@ -50,7 +50,8 @@ def subgraph(end, owner, s):
 @njit
 def children(end, s):
     """Return the first separators of the components that remain without the bag of separator s."""
-    components, child = [0][:0], s + 1
+    components = [0][:0]  # empty list of integers
+    child = s + 1
     while child < end[s]:
         components.append(child)
         child = end[child]

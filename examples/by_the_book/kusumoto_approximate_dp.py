@@ -71,13 +71,13 @@ def approximate_dp(d_indptr, d, T, M, B):
         boundary = predecessors(~family[j], d_indptr, d) & family[j]
         after = successors(family[j], d_indptr, d)
         # Terms (iii) and (iv) of formula (2): M(d+(L') - L') + M(d-(d+(L')) - L').
-        beside = M[after & ~family[j]].sum() + M[predecessors(after, d_indptr, d) & ~family[j]].sum()
+        terms_iii_iv = M[after & ~family[j]].sum() + M[predecessors(after, d_indptr, d) & ~family[j]].sum()
         for i in range(j):
             if (family[i] & ~family[j]).any():  # not a subset
                 continue
             V = family[j] & ~family[i]
             dt, dm = T[V & ~boundary].sum(), M[V & boundary].sum()
-            need = 2 * M[V].sum() + beside
+            need = 2 * M[V].sum() + terms_iii_iv
             best = INFINITY
             for t in range(width - dt):
                 m = opt[i, t]

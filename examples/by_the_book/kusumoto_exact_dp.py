@@ -74,23 +74,23 @@ def exact_dp(d_indptr, d, T, M, B, memory_centric):
         boundary = predecessors(~L_G[j], d_indptr, d) & L_G[j]
         after = successors(L_G[j], d_indptr, d)
         # Terms (iii) and (iv) of formula (2): M(d+(L') - L') + M(d-(d+(L')) - L').
-        beside = M[after & ~L_G[j]].sum() + M[predecessors(after, d_indptr, d) & ~L_G[j]].sum()
+        terms_iii_iv = M[after & ~L_G[j]].sum() + M[predecessors(after, d_indptr, d) & ~L_G[j]].sum()
         for i in range(j):
             if (L_G[i] & ~L_G[j]).any():  # not a subset
                 continue
             V = L_G[j] & ~L_G[i]
             dt, dm = T[V & ~boundary].sum(), M[V & boundary].sum()
-            need = 2 * M[V].sum() + beside
+            need = 2 * M[V].sum() + terms_iii_iv
             for t in range(width - dt):
                 m = opt[i, t]
                 # Term (i) of formula (2) is m = M(U_{i-1}).
                 if m < INFINITY and m + need <= B and m + dm < opt[j, t + dt]:
                     opt[j, t + dt] = m + dm
                     optarg[j, t + dt] = i
-    reached = np.flatnonzero(opt[count - 1] < INFINITY)
-    if reached.size == 0:
+    overheads = np.flatnonzero(opt[count - 1] < INFINITY)
+    if overheads.size == 0:
         return -1, L_G[:0]
-    t = reached[-1] if memory_centric else reached[0]
+    t = overheads[-1] if memory_centric else overheads[0]
     return t, trace_back(L_G, optarg, t, d_indptr, d, T)
 
 
