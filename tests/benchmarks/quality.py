@@ -46,7 +46,7 @@ Plans of `solve` with its defaults: overhead and lower bound in % of one pass, `
 the peak without rematerialization; networks come from the zoo, with gradients; layered graphs come from
 `tests/benchmarks/layered_graphs.py`, without gradients. `wanted` is the overhead that the project wants,
 **missed** if it is not reached to the digits shown. `python -m tests.benchmarks.quality` measures single rows.
-The table has one budget for each graph; [quality.txt](results/quality.txt) has all.
+[quality.txt](results/quality.txt) has the rows, and below are their sums.
 `python -m pytest tests/benchmarks -k quality` writes both.
 """
 RECORD = PAGE.parent / "results" / "quality.txt"
@@ -436,12 +436,9 @@ def is_whole(records: Iterable[Mapping[str, Any]]) -> bool:
 
 def section(records: Sequence[Mapping[str, Any]], where: str) -> str:
     """The section of docs/benchmarks.md."""
-    solves = [record for record in records if "graph" in record]
     figures = [record for record in records if "figure" in record]
     late = sum(missed(record) for record in records)
     lines = [QUALITY, HEAD, f"Measured on {where}.", "", missed_line(late, len(records))]
-    first = {record["graph"]: record for record in reversed(solves)}
-    lines += ["", solves_table(record for record in solves if record is first[record["graph"]])]
     lines += ["", table(FIGURES, map(cells, figures))]
     return "\n".join(lines) + "\n"
 
