@@ -239,6 +239,14 @@ ITEMS = (
         needs=("numba",),
     ),
     Item(
+        "by_the_book",
+        "the files of examples/by_the_book: plain Python, Numba, and our solver",
+        "python -m tests.benchmarks.by_the_book --write",
+        pages=("docs/by_the_book.md",),
+        times=ROWS,
+        needs=("numba",),
+    ),
+    Item(
         "rules",
         "rules of `greedy_remat` on ten networks, and the cost of a call",
         "python -m tests.benchmarks.rules --write",

@@ -37,6 +37,11 @@ def test_the_page_of_the_examples_lists_every_file():
     assert [path.name for path in FILES if f"`by_the_book/{path.name}`" not in page] == []
 
 
+def test_the_page_shows_every_file():
+    page = (FOLDER.parents[1] / "docs" / "by_the_book.md").read_text(encoding="utf-8")
+    assert [path.name for path in FILES if f"{{literalinclude}} ../examples/by_the_book/{path.name}" not in page] == []
+
+
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
