@@ -141,7 +141,10 @@ FIXED = "id,lower,upper,size,offset,arena\n"
             FIXED + f"x,0,1,8,{2**53 - 1},\n",
             "b.csv: buffer x (steps 0 to 1) has an offset at which it ends beyond 2**53",
         ),
-        (FIXED + "x,0,2,8,0,\ny,1,2,8,4,0\n", "b.csv: buffers x and y overlap: both are needed at step 1, and their"),
+        (
+            FIXED + "x,0,2,8,0,\ny,1,2,8,4,0\n",
+            "b.csv: buffers x and y overlap: both are needed at step 1, and by their",
+        ),
         ("id,lower,upper,size,alignment\nx,0,1,8,64\n", "b.csv, line 2: alignment of buffer 'x' is '64'"),
         ("id,lower,upper,size,gaps\nx,0,9,8,3-5\n", "b.csv, line 2: gaps of buffer 'x' is '3-5'"),
     ],

@@ -168,6 +168,6 @@ def test_of_a_run_on_numpy_the_page_says_how_near_the_times_came():
     assert "In one run, `python it`, 60 of 60 plans passed, of 2 solvers on 22 networks. There is" in words
     assert "no plan of `milp` and `revolve`, which served no network that was tried. 9 of 28 overheads" in words
     assert "half of them within 19 %. Such shares depend on what else the machine does: it was 2026-11-27 at" in words
-    assert "2 cores; Python 3.11.7, numpy 2.4.6; load average 3.1 before; other processes ran" in words
+    assert "2 cores; Python 3.11.7, numpy 2.4.6; load average 3.1 before; other processes were running" in words
     assert page_module.NOTHING in text
     assert page_module.NOTHING in page_module.page([])

@@ -143,7 +143,12 @@ offsets they occupy bytes 0:4 and 3:5; move one, or leave its offset free
             (self.arena < -1, "has a negative arena; arenas are numbered from 0, -1 for any"),
         ):
             refuse(
-                self, wrong, "buffer {name} ({begin} to {end}) {fault!w}", begin=self.begin, end=self.end, fault=fault
+                self,
+                wrong,
+                "buffer {name} (steps {begin} to {end}) {fault!w}",
+                begin=self.begin,
+                end=self.end,
+                fault=fault,
             )
         self._check_over()
         self._check_fixed()
