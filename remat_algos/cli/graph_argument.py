@@ -152,7 +152,7 @@ def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulatio
 
 
 def one_pass(graph: ComputationGraph) -> Simulation:
-    """Simulate one pass in id order; unlike the baseline, it respects marks."""
+    """Simulate the schedule of `baseline`; raise ScheduleError if it violates a mark of the graph."""
     from remat_algos.schedule.emission import baseline
     from remat_algos.schedule.simulation import simulate
 
@@ -194,7 +194,7 @@ def check_apart(arguments: argparse.Namespace) -> None:
 
 
 def write_files(graph: ComputationGraph, output: str | None) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
-    """Write a graph if `output` is given; return a record and rows of its files and of the properties not stored."""
+    """Write a graph if `output` is given; return the written files and the lost properties, as a record and as rows."""
     from remat_algos.formats.graph_files import files_written, left_out, write_graph
 
     if output is None:

@@ -552,7 +552,7 @@ def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
 
 
 def owner_of_output(arguments: argparse.Namespace) -> str | None:
-    """Return the option that writes to standard output, or None; raise RematError for two, or if files conflict."""
+    """Return the option that writes to standard output, if any. Raise RematError if two do, or if files conflict."""
     plot, picture, output = (getattr(arguments, name, None) for name in ("plot", "picture", "output"))
     if picture is not None and plot is None:
         raise RematError("--picture {picture} needs --plot; give a file, or - for text", picture=picture)

@@ -1,4 +1,4 @@
-"""Tables of strings: the meanings of column names, numbers in cells, and errors that give the location."""
+"""Tables of strings: interpret column names, parse numbers in cells, and report errors with their location."""
 
 import contextlib
 import re
@@ -88,7 +88,7 @@ def with_unit(text: str, unit: str) -> str:
 
 
 def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> str:
-    """Return the unit of all costs, which `named` may state for the graph; raise GraphError if units differ."""
+    """Return the common unit of all costs; `named` is a unit stated for the graph. Raise GraphError if units differ."""
     pairs = {(meaning.column, meaning.unit) for meaning in meanings if meaning.column in COSTS}
     units = sorted({unit for _, unit in pairs if unit} | ({named} if named else set()))
     bare = {column for column, unit in pairs if not unit and not named}
@@ -128,7 +128,7 @@ Known = Mapping[str, tuple[str, ...]]
 
 @dataclass(slots=True, eq=False)
 class ColumnTable:
-    """The cells of each column, one per row, without surrounding white space; messages name `lines` or `noun`."""
+    """The stripped cells of each column. Errors name the line of a row (`lines`) or its kind (`noun`) and its name."""
 
     source: str
     columns: Mapping[str, list[str]]
@@ -205,7 +205,7 @@ class ColumnTable:
             texts = [with_unit(text, self.units[column]) for text in texts]
         joined = "".join(texts)
         try:
-            # int() would accept underscores and other digits.
+            # int() would accept underscores, and digits outside ASCII.
             if "_" in joined or not joined.isascii():
                 raise ValueError
             return [int(text) if text else default for text in texts]

@@ -58,7 +58,7 @@ def read_table(
     required: Sequence[str] = (),
     elsewhere: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ColumnTable:
-    """Parse CSV with a header; raise GraphError if a required column is missing or a column belongs `elsewhere`."""
+    """Parse CSV with a header. Raise GraphError if a column is missing or, by `elsewhere`, belongs to another table."""
     text, mark = without_separator_line(text)
     mark = mark or separator(text)
     rows, lines = _rows(text, source, mark)

@@ -65,9 +65,9 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     path : path
         A model, "model:NAME" with options as in "model:resnet50?batch=96" (docs/zoo.md), or a file: tables
         (`X.nodes.csv` with `X.edges.csv` and optionally `X.values.csv` in the same folder), an edge list of lines
-        `u v`, a table with columns src and dst, JSON (also of networkx), npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt`
-        of the lower-set authors; all of them may be compressed with gzip. ONNX and StableHLO need their libraries;
-        lengths of open dimensions follow the file name: `model.onnx?batch=8`.
+        `u v`, a table with columns src and dst, JSON (including networkx's), npz, GraphML, DOT, PACE `.gr`, or a
+        `cg_*.txt` file of kusumoto2019. All of them may be compressed with gzip. ONNX and StableHLO need their
+        libraries. Lengths of open dimensions follow the file name: `model.onnx?batch=8`.
     nodes : path, optional
         Table with sizes and costs of the nodes of an edge list or PACE file.
 
@@ -104,7 +104,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
 
 
 class _Note(NamedTuple):
-    """A clause about missing sizes or costs; `doubtful` if some are present, or if unknown columns may give them."""
+    """A clause about missing sizes or costs. `doubtful`: only some are missing, or unknown columns may contain them."""
 
     text: str
     doubtful: bool = False

@@ -135,7 +135,7 @@ def _count(source: str, line: int, name: str, value: Any) -> int:
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 COMPUTE, OTHERS = "compute ", ("free", "store", "load")
 Other = tuple[str, int, str]
-"""(free, store or load; number of steps before it; name of its value)."""
+"""("free", "store" or "load"; number of steps before the action; name of the value)."""
 _JSON = re.compile(r'\s*(\{\s*(["}]|$)|\[\s*(["[\]{\d-]|true|false|null|$))')  # a node may be called [CLS]
 FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file with the matrices R and S"
 EMPTY = "the file is empty; give {forms!w}"

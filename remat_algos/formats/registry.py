@@ -37,8 +37,8 @@ class GraphFormat:
         Pattern that the start of the content must match. Other content is passed to `sniff` only if the file has one of
         the extensions.
     sniff : callable, optional
-        Function of the content and the file name extension; it returns True if the content has this format. Without
-        it `begins` decides; without both, only the extension.
+        Function of the content and the file name extension; it returns True if the content has this format. If `sniff`
+        is missing, `begins` decides. If both are missing, the extension decides.
     binary : bool
         Content is bytes instead of text.
     dims : bool

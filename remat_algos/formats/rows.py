@@ -255,7 +255,7 @@ class _RowReader:
                 value.view_of = value.view_of and self.called.get(value.view_of, value.view_of)
 
     def _saved(self, node: NodeRow, inputs: bool, output: bool) -> list[str]:
-        """Return the values that a gradient reads: the flag of a value decides or, if it has none, that of the node."""
+        """Return the values that the node's gradient reads. `inputs` and `output` are the default flags."""
         saved_flags = self.saved_flags.get(node.name, {})
         own = [node.value_name(k) for k in range(len(node.values))]
         return [

@@ -169,7 +169,7 @@ def boxes_or_dots(
 
 
 def curve(ax: Axes, i: int, x: Sequence[float], y: Sequence[float], **options: Any) -> Line2D:
-    """Draw curve `i`, with a marker at about 30 points. Curves of the same colour differ in marker and line style."""
+    """Draw curve `i`, with at most 30 markers. Curves of the same colour differ in marker and line style."""
     (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
     n = len(x) - ("drawstyle" in options)
     look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": style, "linewidth": 1.8}

@@ -35,8 +35,8 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
     width : int
         Columns, at least 40.
     **options
-        Options of the function except `ax`, and `height`: the number of rows or lines, at least 4. For a frontier
-        `height` is the number of lines per solver, at least 2.
+        All options of the function except `ax`. In addition, `height` is the number of rows or lines, at least 4. For
+        a frontier, `height` is the number of lines per solver, at least 2.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def legend(styles: Iterable[Style], width: int, more: Iterable[str] = ()) -> lis
 
 
 def stack(canvas: list[list[str]], bands: Iterable[tuple[str, Int64]], top: int, rows: int, wide: int) -> None:
-    """Draw stacked bands in columns of `wide` characters, the first at the bottom; a stack of `top` fills all rows."""
+    """Draw stacked bands, from bottom to top, `wide` characters per column. A column of sum `top` fills all rows."""
     low: Any = None
     for character, amounts in bands:
         low = np.zeros_like(amounts) if low is None else low

@@ -98,7 +98,7 @@ def _pieces(begin: Int64, end: Int64, first: Int64, bends: Int64) -> tuple[Int64
 
 
 def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -> tuple[Float64, float]:
-    """Return float64[n] offsets of gradients from the middle of their block, and the smallest distance between two."""
+    """Return gradients' offsets from the middle of their block, and the minimum distance of gradients of one block."""
     ids = np.flatnonzero(gradient)
     ids = ids[np.argsort(block[ids], kind="stable")]
     nth = np.arange(ids.size) - np.searchsorted(block[ids], block[ids])
@@ -109,7 +109,7 @@ def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -
 
 
 def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int64) -> Float64:
-    """Place connected blocks and bends close, by sweeps with isotonic regression of the places of neighbours."""
+    """Place connected blocks and bends close to each other, by sweeps of isotonic regression of neighbours' places."""
     levels = int(layer[items].max(initial=-1)) + 1
     rows = _rows(items, layer[items], levels)
     ways = [

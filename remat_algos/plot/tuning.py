@@ -4,7 +4,8 @@
 FONT, LEGEND_FONT, NAME_POINTS = 8, 9, 7
 # Width of a letter in units of the font size, slightly above the mean of DejaVu Sans. Higher: fewer names fit.
 LETTER = 0.62
-# Heights in inches: legend row, lattice level, schedule cell. Higher: more legible, larger pictures.
+# LEGEND_ROW is the height of a row of a legend, LEVEL of a level of a lattice, and CELL of a cell of a schedule, in
+# inches. Higher: more legible, larger pictures.
 LEGEND_ROW, LEVEL, CELL = 0.19, 0.42, 0.24
 # Inches: margin of a box, height of its text lines, minimum width of a picture. Higher: larger pictures.
 PAD, LINE_HIGH, TITLE_WIDE = 0.07, 0.135, 3.6
@@ -25,8 +26,8 @@ WITHIN, TICKS = 1, (0, 0.1, 1, 10, 100, 1_000, 10_000)
 BEND, APART, WIDEST_LABEL = 0.4, 1.5, 4
 # Maximum number of bends in a drawing. Higher: fewer edges cross nodes, more time.
 MAX_BENDS = 20_000
-# Number of sweeps that place nodes (SWEEPS). Maximum number of sweeps that reduce crossings (ORDERINGS), and of
-# lines that these sweeps may visit in total (MAX_LAYOUT_WORK). Higher: clearer, more time.
+# SWEEPS: number of sweeps that place nodes. ORDERINGS: maximum number of sweeps that reduce crossings.
+# MAX_LAYOUT_WORK: maximum number of lines that these sweeps visit in total. Higher: clearer, more time.
 SWEEPS, ORDERINGS, MAX_LAYOUT_WORK = 6, 40, 10_000_000
 
 # ---- limits on what is drawn

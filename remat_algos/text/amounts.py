@@ -51,8 +51,8 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
 
     The power is the smallest that makes all costs whole. If their sum would then reach 2**53, costs are rounded, and
     the power is the smallest for which every nonzero cost changes by less than 1e-9 of itself. If the sum would still
-    reach 2**51, the power is the largest with a smaller sum, and a warning follows. Raise GraphError if the smallest
-    cost would then be below 1.
+    reach 2**51, the power is the largest for which the sum stays below 2**51, and a warning is issued. Raise GraphError
+    if the smallest cost would then be below 1.
     """
     places = max([0, *(-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a)])
     costs = [Decimal(a) for a in amounts if a > 0]
@@ -113,7 +113,7 @@ def no_size(entry: object) -> ValueError:
 
 
 def format_compute(amount: float, unit: str = "") -> str:
-    """Return compute with three significant digits ("2.4 ms"); below 100,000 scale only units that usually are."""
+    """Return compute in three significant digits ("2.4 ms"). Below 100,000, only times, FLOPs and MACs get prefixes."""
     if unit in _TIMES:
         names = _TIMES[_TIMES.index(unit) :]
     else:

@@ -184,8 +184,8 @@ class Builder:
 
         `reads` are values and residents in argument order. `saves` are the values that the gradient reads; the default
         depends on the kind. Values in `extra` without a gradient are omitted if `counting` is "paper". The cost in
-        FLOPs is 2 `macs` + `flops` + `elements` times the FLOPs per element of the kind. `bytes_moved` is by default
-        the bytes of all reads and values. Workspaces are bytes, or a string such as "4MiB". A node with `once` is never
+        FLOPs is 2 * macs + flops + elements * (FLOPs per element of the kind). `bytes_moved` is by default the bytes of
+        all reads and values. Workspaces are bytes, or a string such as "4MiB". A node with `once` is never
         recomputed. The first value has a gradient if `gradient` is true and its dtype is floating-point. `attributes`
         are passed to the `Layer`.
         """
@@ -454,5 +454,5 @@ def _operand_size(layer: Layer, place: int) -> int:
 
 
 def broadcasts(shape: Shape, to: Shape) -> bool:
-    """Return True if a shape broadcasts to another: its trailing lengths are equal or 1."""
+    """Return True if each length of `shape` is 1 or equals the corresponding trailing length of `to`."""
     return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape[::-1], to[::-1], strict=False))

@@ -171,7 +171,7 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
 
 
 def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
-    """For each run that reads no outside value with a gradient, return the first node that reads an inside one."""
+    """For each run that reads values with gradients only from itself, return the first node that reads such a value."""
     reader = row_of(graph.read_indptr)
     has_gradient = rules.grad_memory[graph.read_indices] >= 0
     reader, source = reader[has_gradient], graph.producer[graph.read_indices[has_gradient]]
@@ -350,7 +350,7 @@ class _IdOrderSteps:
         return cls(owner[order], order >= graph.n_nodes, seed[order], live, before)
 
     def rise(self, n_blocks: int, home: Int64, part: Bool, counted: Bool | None = None) -> Int64:
-        """int64[n_blocks]: maximum live bytes in a block over `counted` steps of `part`, minus those before it."""
+        """Return blocks' maximum live bytes at `counted` steps of `part`, minus the live bytes before the block."""
         steps = np.flatnonzero(part & (home[self.owner] >= 0))
         highest, before = np.full((2, n_blocks), -1, np.int64)
         # Write in reverse order, so that the first step of each block is written last.

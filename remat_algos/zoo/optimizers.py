@@ -97,7 +97,6 @@ OPTIMIZERS = {
         ),
     )
 }
-"""key: name; value: optimizer"""
 
 
 def optimizer_of(op: str) -> Optimizer | None:

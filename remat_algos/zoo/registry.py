@@ -59,7 +59,7 @@ FAMILIES = Registry[Family](package)
 
 
 def multiples_of(option: str, times: int = 1) -> Values:
-    """Return a rule: the valid values are the multiples of `times` times another option."""
+    """Return a rule: the valid values are the multiples of m, where m is `times` multiplied by another option."""
     return lambda options: range(times * options[option], LARGEST_OPTION + 1, times * options[option])
 
 

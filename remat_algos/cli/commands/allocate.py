@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Allocate, verify, print and write the result. Exit code 3: it exceeds the capacity; 130: interrupted."""
+    """Allocate, verify, print and write. Exit code 3: the allocation exceeds the capacity; 130: the user interrupts."""
     _check(arguments)
     simulation = None
     if arguments.buffers is None:

@@ -1,4 +1,4 @@
-"""remat policy: choose blocks to checkpoint, for a budget or close to a plan; compare with the current setting."""
+"""remat policy: choose blocks to checkpoint by a budget or a plan, and compare the choice with the current setting."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         own = {"raw": arguments.raw, "constraints": constraints, "start": start, "link": link}
         plan = solve(graph, budget, **own, **search, **options)
         if not alone or form not in ORDERS_AND_TIMES:
-            # Inside `searching`, so the plan is kept if the user interrupts the computation of the bound.
+            # The bound is computed inside `searching`, so the plan is kept if the user interrupts.
             plan = bounded(plan)
     if arguments.output:
         plan.save(arguments.output, form)

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Unroll the schedule, and simulate the new graph. Print its peak and compute, write it to a file, and draw it."""
+    """Unroll the schedule, simulate the new graph, print the peak and the compute, and write and draw the new graph."""
     check_apart(arguments)
     graph, simulation, _, note = order_of(arguments)
     simulation = simulation or one_pass(graph)

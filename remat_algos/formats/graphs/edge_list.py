@@ -24,7 +24,7 @@ LOOSE = 3
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Parse rows of size and cost 1; nodes are sorted if all are numbers, else in the order of first appearance."""
+    """Parse to nodes of size and cost 1: sorted if all names are numbers, otherwise in order of first appearance."""
     rows: dict[str, NodeRow] = {}
     # alone: some line has a single name; named: some name is quoted. Neither happens in a table of two columns.
     alone = named = False

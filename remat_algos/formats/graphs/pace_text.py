@@ -18,7 +18,7 @@ MAX_ISOLATED = 100_000
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Parse rows of size and cost 1, named "1" to "n"; edges are directed from smaller to larger numbers."""
+    """Parse to nodes "1" to "n" of size and cost 1. Edges are directed from smaller to larger numbers."""
     lines = numbered_lines(text)
     top, n, m = header(lines, source, "p tw", "NODES EDGES")
     edges = edges_of(lines, source, top, n, m, "nodes")

@@ -190,7 +190,7 @@ def states_at(changes: Changes, place: int) -> NDArray[np.int64]:
 
 
 class _PixelPlaces:
-    """Pixel positions of nodes and edges, and names that fit; `border` is the y above the backward part, or None."""
+    """Pixel positions of nodes and edges, and names that fit. The line y = `border` is above the backward part."""
 
     def __init__(self, graph: ComputationGraph) -> None:
         placed, labels = layout(graph), graph.labels

@@ -29,14 +29,14 @@ Subjects = Breakdown | Subject | Mapping[str, Breakdown | Subject]
 
 @checked_arguments
 def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None) -> Axes:
-    """Draw stacked bars of the memory at the peak, by layer type and by data structure, or of the compute.
+    """Draw the memory at the peak, or the compute, as stacked bars.
 
     Parameters
     ----------
     subjects : Breakdown, Plan, Simulation, ComputationGraph, or mapping of names to them
         Several subjects are drawn side by side, with their names.
     of : {"memory", "compute"}
-        "compute" is drawn by layer type only, with recomputation hatched.
+        Memory is drawn by layer type and by data structure; compute by layer type only, with recomputation hatched.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure. `layout="constrained"` makes room for the legend.
 

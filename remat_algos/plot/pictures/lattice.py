@@ -1,4 +1,4 @@
-"""Pictures of the lattice of lower sets, of a chain, and of the terms of formula (2) of kusumoto2019 for its blocks."""
+"""Pictures of the lattice of lower sets, of a chain, and of the memory of its blocks (kusumoto2019, formula 2)."""
 
 from __future__ import annotations
 

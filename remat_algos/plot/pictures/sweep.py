@@ -294,7 +294,7 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def solve_times_text(results: SweepResults, *, width: int) -> list[str]:
-    """Return the median and the longest time of each solver, and the number of nodes in the graph of the longest."""
+    """Return each solver's median and longest time, and the number of nodes of the graph that took the longest time."""
     check_kind(results, SweepResults, "results")
     by_solver = _times(results)
     rows = []

@@ -47,8 +47,8 @@ def diffusion_unet(
 ) -> None:
     """Denoising U-Net (ho2020, appendix B): residual blocks and attention, conditioned on the time step.
 
-    If the network reads a text, attention becomes a Transformer block that also attends to the text (rombach2022,
-    section 3.3).
+    If the network is conditioned on text, attention becomes a Transformer block that also attends to the tokens of the
+    text (rombach2022, section 3.3).
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ def nmt(
     projected source state; a tanh, a dot product with a vector, and a softmax give the attention weights of the
     source states. The tanh has shape (batch, steps, width) at each step. The gradient of tanh reads its output, but the
     gradient of the sum reads nothing, so echo2020, figure 8, recomputes the tanh from one tensor that all steps share.
-    The output layer reads the states of all steps at once. A cell has one bias; in Sockeye it has two: 8,192 more
-    parameters.
+    The output layer reads the states of all steps at once. A cell has one bias. In Sockeye a cell has two, so
+    Sockeye's model has 8,192 more parameters.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def switch_transformer(
     Parameters
     ----------
     sequence : int
-        Number of words of a source text, and of a target text.
+        Number of tokens of a source sequence, and of a target sequence.
     depth : int
         Number of layers of the encoder, and of the decoder.
     inner : int
