@@ -129,7 +129,7 @@ def encoded(graph: ComputationGraph, bits: int) -> str:
 
 
 def read_order(file: str | None) -> Order | None:
-    """Read the order, or plan, in a file; return None without a file."""
+    """Read the order or the plan in a file. Return None if no file is given."""
     if file is None:
         return None
     from remat_algos.formats.orders import Order

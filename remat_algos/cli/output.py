@@ -65,7 +65,7 @@ def print_text(text: object = "") -> None:
 
 
 def print_error(text: str) -> None:
-    """Print a sentence to standard error: wrapped on a terminal, else on one line, so that tools can search for it."""
+    """Print a sentence to standard error: wrapped on a terminal, otherwise on one line, so that tools can find it."""
     words = printable(" ".join(text.split()))
     width = _columns(sys.stderr)
     print("\n".join(wrapped(words, width, indent="  ") if width else [words]), file=sys.stderr)

@@ -537,7 +537,7 @@ def _options(arguments: argparse.Namespace) -> Iterator[None]:
 
 
 def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
-    """Return the range of --steps in a schedule of `count` steps; None for all steps."""
+    """Return the range of --steps in a schedule of `count` steps, or None for all steps."""
     if arguments.steps is None:
         return None
     from remat_algos.schedule.views import step_remedy

@@ -375,7 +375,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
 
 
 def _node(graph: ComputationGraph, node: str | int) -> int:
-    """Return the node with a name or, if none has it, an id; -1 for an unknown id. Raise GraphError for other names."""
+    """Return the id of the node with a name, or an id itself, -1 if it is unknown. Raise GraphError for other names."""
     if isinstance(node, str):
         try:
             return graph.node_id(node)

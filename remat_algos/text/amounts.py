@@ -175,7 +175,7 @@ def cost_of(entry: Any) -> int | Decimal:
 
 
 def _number(entry: Any) -> int | Decimal | None:
-    """Return an exact number (for a float, the decimal that it prints as); None for bool and anything but numbers."""
+    """Return an exact number (for a float, the decimal that it prints as), or None for bool and non-numbers."""
     kind = type(entry)
     if kind is int:
         return entry

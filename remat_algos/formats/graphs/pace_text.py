@@ -90,7 +90,7 @@ def edge(words: list[str], source: str, at: int) -> list[int]:
 
 
 def numbers(words: list[str]) -> list[int] | None:
-    """Convert words to numbers; None if one is not a number of at most nine digits."""
+    """Convert words to numbers. Return None if a word is not a number of at most nine digits."""
     digits = "".join(words)
     if digits and not (digits.isascii() and digits.isdecimal() and max(map(len, words)) < 10):
         return None

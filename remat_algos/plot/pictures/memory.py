@@ -96,7 +96,7 @@ def areas(ax: Axes, lanes: Lanes, shown: Int64, edges: NDArray[Any]) -> list[tup
 
 
 def _near(amount: int | None, peak: int) -> int:
-    """Return a budget if it is close enough to the peak to be drawn on the same scale; else 0."""
+    """Return the budget, or 0 if it is too far above the peak to be drawn on the same scale."""
     return 0 if amount is None or amount > tuning.MAX_PEAKS * peak else amount
 
 
