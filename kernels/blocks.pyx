@@ -73,8 +73,8 @@ cdef enum NodeState:
     unsure = 1
     # In the block, not kept.
     missing = 2
-    # In L and kept; its bytes are counted in the block that contains it. In this and all following states, the values
-    # of the node are live.
+    # In L and kept. The block of the chain that contains the node counts its bytes. In this and all following states,
+    # the values of the node are live.
     charged = 3
     kept = 4                              # in the block, kept
     again = 5                             # in the block, recomputed
@@ -88,7 +88,7 @@ cdef enum Need:
     unknown = -2
 
 cdef enum:
-    # Mark of values of gradients that stay live to the end of the block; it is larger than every pair number.
+    # Mark of a value of a gradient if the value stays live to the end of the block; larger than every pair number.
     for_good = 0x7FFFFFFF
 
 
@@ -97,12 +97,12 @@ cdef class BlockGraph:
     """A training graph, prepared for computing peak, cached bytes and recomputed compute of blocks.
 
     The graph has n nodes. The first m - 1 are its forward part. Node m - 1 is an extra node that runs nothing; it owns
-    all gradients without an owner in the forward part. `x_indptr` with `x_indices` or `x_values` are CSR rows.
+    all gradients without an owner in the forward part. Arrays x_indptr and x_indices (or x_values) store CSR rows.
 
     owner : int32[n] the forward node of each gradient, -1 in the forward part
     row : int32[n], row_indptr : int64[<= n + 1], row_values : unpinned forward values that each node reads; node v has
         row row[v], because equal rows are stored only once
-    upstream_indptr : int64[n + 1], upstream_values : unpinned values computed by gradients that each node reads
+    upstream_indptr : int64[n + 1], upstream_values : unpinned values of gradients, for each node that reads them
     owned_indptr : int64[m + 1], owned_indices : gradients of each node, in order
     reader_indptr : int64[n_values + 1], reader_indices : forward nodes that read each value
     claim_indptr : int64[n + 1], claim_indices : for each node v, the nodes that own a gradient that reads v. Only v
@@ -188,13 +188,13 @@ cdef class _BlockOrder:
     states must be reset.
     """
     cdef BlockGraph graph
-    # Bounds for the current L on the peak and the recomputed compute of a block.
+    # Bounds on the peak and on the recomputed compute of a block, for the current L.
     cdef int64_t max_peak, max_recompute
-    # Bit sets: L (`inside`), L' (`upto`), and borders of both.
+    # Bit sets: L (`inside`), L' (`upto`), and the borders of both (see the top of this file).
     cdef const uint64_t *inside
     cdef const uint64_t *upto
     cdef const uint64_t *edge_upto        # boundary(L')
-    # `beside`: d-(d+(L)) outside L. `after`: d+(L) outside L. d+ are the successors of a set, d- its predecessors.
+    # `after`: d+(L) outside L (successors). `beside`: d-(d+(L)) outside L (predecessors of the successors).
     cdef const uint64_t *beside
     cdef const uint64_t *after
     cdef const uint64_t *beside_upto      # d-(d+(L')), outside L'
@@ -300,7 +300,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint run(self, int v) except -1 nogil:
-        """Append v to the sequence, after the nodes to recompute for it; return False if these nodes are unknown."""
+        """Append the nodes that must be recomputed for v, then v. Return False if L and L' do not determine these."""
         cdef int u = at_hand
         cdef int64_t j = self.graph.row_indptr[self.graph.row[v]]
         while True:
@@ -329,8 +329,8 @@ cdef class _BlockOrder:
         self.sequence[self.steps] = v
         self.steps += 1
         self.spent += self.graph.compute[v] if self.state[v] != gradient else 0
-        # Mark the row of v: all its values are now live. A transient is excluded, because some of its inputs may be
-        # live for it alone.
+        # Mark the row of v, because all values in the row are now live. Transients are excluded: some inputs may be
+        # live only for the transient.
         if self.state[v] != outside:
             self.answered[self.graph.row[v]] = self.pair
         if self.state[v] == missing:
@@ -579,7 +579,7 @@ cdef class PairFigures(_BlockOrder):
     cdef bint goes_on(self, int u) noexcept nogil:
         """Return True if the values of u, which gradients of nodes of L read, stay live to the end of the block."""
         if not self.graph.lazy and self.state[u] != gradient and not self.graph.fixed[u]:
-            # By definition these are the values of d-(d+(L)), for kept nodes and for recomputed ones.
+            # By definition, the values of nodes in d-(d+(L)) stay live, both of kept and of recomputed nodes.
             return self.state[u] != missing and has_bit(self.beside, u)
         return self.state[u] != missing and (self.state[u] != again or has_bit(self.beside, u))
 
@@ -593,7 +593,7 @@ cdef class PairFigures(_BlockOrder):
         return live
 
     cdef int64_t release(self, int x) noexcept nogil:
-        """Count x as live for any node, no longer for one transient alone; return the change of live bytes."""
+        """Count x as live for all nodes, not only for one transient. Return the change of live bytes."""
         cdef int w = self.extender[x]
         cdef int64_t before
         if w < 0:
@@ -626,8 +626,8 @@ cdef class PairFigures(_BlockOrder):
         """Return the peak of the backward part; `live` bytes are live at its end.
 
         Steps are visited from last to first. The pair does not determine whether the chain keeps a transient. If it
-        does, the transient does not run, and its values are live before this step. If it does not, the inputs that only
-        it needs are live. The larger of the two is counted.
+        does, the transient does not run, and its values are live before this step. If the chain does not keep the
+        transient, the inputs that only the transient needs are live. The larger of the two amounts is counted.
         """
         cdef int64_t peak = 0, scratch, produced, j
         cdef int x, v
@@ -742,10 +742,10 @@ cdef class PairFigures(_BlockOrder):
 
         A larger block keeps no node of L' that this block does not keep. So it also recomputes every node that this
         block recomputes, before the same gradient or an earlier one. The values of such a node are live until the last
-        gradient that reads them has run; only gradients of this block and of nodes of L count. Any other value outside
-        L is live from the first to the last gradient of this block that reads it. The values of gradients that this
-        block reads are live once they are computed. Only these bytes are counted: in a larger block all other values
-        may be freed, or not needed at all.
+        gradient that reads them has run. Here only gradients of this block and gradients owned by nodes of L are
+        considered. Any other value outside L is live from the first to the last gradient of this block that reads it.
+        The values of gradients that this block reads are live once they are computed. Only these bytes are counted: in
+        a larger block all other values may be freed, or not needed at all.
         """
         cdef int64_t live = 0, produced, j
         cdef int v, x

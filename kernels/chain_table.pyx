@@ -86,7 +86,7 @@ def fill_rows(table, width, costs, memory, unit, up, begin, end):
         stages, steps = np.arange(first, last)[:, None], np.arange(1, n + 1)
         one = steps == stages + 1
         # peaks, late: maximum bytes of the sweep over stages a..j - 1; `late` is for stages that run for the first
-        # time. shifts: number of slots for the values that this sweep keeps (the link of stage j - 1, `fixed` values).
+        # time. shifts: number of slots for the values that the sweep keeps: the link of stage j - 1 and `fixed` values.
         peaks = np.where(one, memory[first_run, first:last, None], memory[following, steps - 1])
         before = sums[steps - 1] - sums[stages] + memory[gradients, -1]
         late = before + np.where(one, memory[first_once, first:last, None], memory[following_once, steps - 1])

@@ -19,7 +19,7 @@ from remat_algos.kernels.types cimport ENDLESS, Flags, Int32s, Int64s, int64_t
 cdef enum:
     UNMARKED, FORCED, READ_LATER, READ_AGAIN
     ANCESTOR = 1, DESCENDANT = 2
-    # Maximum number of cuts per moment; usually a few are enough.
+    # Maximum number of minimum cuts per moment (see ClosureSearch); usually a few are enough.
     MAX_CUTS = 60
 
 
@@ -52,7 +52,7 @@ cdef inline bint no_larger(int64_t a, int64_t b, int64_t c, int64_t d) noexcept 
 
 
 cdef inline int64_t quotient(int64_t a, int64_t b, int* shift) noexcept nogil:
-    """Return p and set shift so that p / 2**shift is just below a / b, with 53 significant or 62 fractional bits."""
+    """Set shift and return p = floor(2**shift * a / b). p has at least 53 significant bits, unless shift is 62."""
     cdef int64_t p = a // b, rest = a % b
     shift[0] = 0
     while shift[0] < 62 and p < (<int64_t>1) << 52:
@@ -132,7 +132,8 @@ def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_
     # For each value: 1 if node s of the current pair reads or computes it, plus 2 if node t does.
     cdef vector[unsigned char] around
     cdef vector[int64_t] from_first, from_second
-    # For each node, the bytes of its largest value that is not an output. No path from the node is wider.
+    # For each node, the bytes of its largest value that is not an output. No path that starts
+    # at the node has a larger width (see `widest`).
     cdef vector[int64_t] largest_of
     with nogil:
         assign(around, graph.n_values, <unsigned char>0)
@@ -370,11 +371,11 @@ cdef class ClosureSearch:
     that the node is recomputed.
 
     For each price, minimum cut + price * (forced bytes - limit) is the Lagrangian dual D. D is at most the overhead of
-    every schedule within the limit, and concave in the price. A cut of cost c with k live bytes, forced bytes excluded,
-    shows that D is at most c + price * (forced + k - limit), which is a line in the price.
+    every schedule within the limit, and concave in the price. A cut of cost c with b live bytes, forced bytes excluded,
+    shows that D is at most c + price * (forced + b - limit), which is a line in the price.
 
-    Cost: for each moment O(n + k) time for the network and for each of a few minimum cuts, which occasionally take much
-    longer; O(n + k) memory.
+    Cost: O(n + k) memory, and for each moment O(n + k) time for the network and for each of a few minimum cuts. Minimum
+    cuts occasionally take much longer.
     """
     cdef GraphArrays graph
     cdef Flags single
@@ -402,7 +403,7 @@ cdef class ClosureSearch:
     # passing: bytes of the cut that recomputes nothing. all_cost, single_bytes: cost and bytes of the cut that
     # recomputes all nodes that may be recomputed. All three are valid only if there are no free nodes.
     cdef int64_t passing, all_cost, single_bytes
-    # Number of reads visited outside minimum cuts, weighted.
+    # Weighted number of the reads visited, without those visited by minimum cuts.
     cdef int64_t looked
 
     def __init__(self, GraphArrays graph not None, Flags single not None, Int64s cost not None, *, int bits,

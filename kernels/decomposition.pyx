@@ -111,7 +111,7 @@ def root_tree(Py_ssize_t b, const int[:, ::1] edges):
     cdef vector[int] near, walk
     parent = np.full(b, -2, np.int32)
     cdef int[::1] above = parent
-    # Shifted by one while the rows are filled.
+    # `start` is shifted by one entry while the rows are filled.
     assign(start, b + 2, 0)
     near.resize(2 * edges.shape[0])
     for i in range(edges.shape[0]):
@@ -223,8 +223,8 @@ def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memo
 
     Each separator is a bag. Removing it splits its part of the tree into pieces, and its children in the tree of
     separators split these pieces. A separator owns the vertices of its bag that no separator above it owns. Among the
-    bags that leave pieces of at most two thirds of the part, the one with the fewest unowned bytes is chosen; if all
-    sizes are 0, one that leaves pieces of at most half.
+    bags that leave pieces of at most two thirds of the part, the one with the fewest bytes that no separator owns yet
+    is chosen; if all sizes are 0, one that leaves pieces of at most half.
 
     memory : int64[n] bytes of each vertex; n exceeds every vertex in a bag
     Returns (end int32[b], above int32[b], owner int32[n], n_bags int32[b], bag int32[b]). Separators are numbered in
@@ -563,7 +563,7 @@ cdef class _Forest:
 
     def __cinit__(self, Int32s parent):
         cdef Py_ssize_t b = parent.shape[0], i
-        # Shifted by one while the rows are filled.
+        # `start` is shifted by one entry while the rows are filled.
         assign(self.start, b + 2, 0)
         for i in range(b):
             if parent[i] >= 0:
@@ -613,7 +613,7 @@ cdef class _Forest:
                 self.largest[y] = max(self.largest[y], self.size[x])
 
     cdef int separator(self, Int64s bytes_left) noexcept nogil:
-        """Return the bag with the fewest unowned bytes among those that leave pieces of at most two thirds of the part.
+        """Return the bag of minimum bytes_left whose removal leaves pieces of at most two thirds of the part.
 
         Ties go to the bag whose removal leaves the smallest maximum piece, then to the smallest id. If all bytes are
         equal, this piece is at most half of the part.

@@ -42,10 +42,11 @@ cdef class EliminationRun:
     indptr : int64[n + 1], indices : int32[2 m]; rank : int32[n] a permutation, ties go to the smallest rank;
     rule : a function of the degree, the fill, the number of components that remain without the vertex and its
     neighbours, and the number of eliminated vertices; tie_by_degree : if True, ties go to the minimum degree first;
-    below : stop at a bag of this width or more
+    below : the run stops when a bag has at least this width
     After a MemoryError a run cannot continue: make a new one.
-    Cost: for each vertex the pairs in its bag and, unless the rule is "degree", the common neighbours for each added
-    edge; O(n + m + added edges + bags) memory. Meant for small width: bags of w vertices take about n w^2 time.
+    Cost: each vertex takes time for all pairs in its bag. Unless the rule is "degree", each added edge also takes time
+    for the common neighbours of its ends. Memory is O(n + m + added edges + bags). Meant for small width: bags of w
+    vertices take about n w^2 time.
 
     A rule that reads the third or the fourth argument is slow: each step takes O(n) calls, and O(n m) time if it reads
     the third.
@@ -401,7 +402,7 @@ cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
         # Every pair of neighbours that is not adjacent contains row[i].
         if missing == graph.fill[v]:
             return True
-        # Otherwise only the other neighbour of such a pair, the partner, can be in all of them.
+        # Otherwise, a neighbour that is in all these pairs is in a pair with row[i], so it must be `partner`.
         if missing:
             return _missing(graph, row, d, partner, &partner) == graph.fill[v]
     return False
@@ -476,7 +477,7 @@ cdef class _Adjacency:
     The table answers whether two vertices are adjacent without scanning a long row. The row of v is
     arena[begin[v]:begin[v] + length[v]], with room for capacity[v] entries; a full row moves to the end of the arena.
     degree[v] of the entries are remaining neighbours. The others are removed vertices, which stay until the row is read
-    again. At most half of the mask + 1 slots of the table are used, with linear probing. No seen[v] exceeds stamp.
+    again. The table has mask + 1 slots, of which at most half are used, with linear probing. No seen[v] exceeds stamp.
     """
     cdef Py_ssize_t n
     cdef int64_t n_left, m_left             # remaining vertices, edges
@@ -643,7 +644,7 @@ cdef class _Eliminator(_Adjacency):
         cdef int v, w
         cdef int64_t i, j
         cdef int* row
-        cdef vector[int] later            # later neighbours, all vertices
+        cdef vector[int] later            # later neighbours of all vertices
         cdef vector[int64_t] end
         for v in range(<int>self.n):
             row = self.row(v)

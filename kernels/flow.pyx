@@ -55,11 +55,11 @@ cdef class FlowNetwork:
 
     The arcs of vertex v are begin[v] <= a < begin[v + 1]. Arc a leads to `to[a]`, its reverse arc is `sister[a]`, and
     the caller's arc i is arc place[i]. Arcs of v before at[v] are not admissible until v is relabelled. height[v] is a
-    lower bound on the distance of v to the target, and n if v cannot reach it; an arc with residual capacity descends
-    by at most one. crowd[h] is the number of vertices of height h. If it is 0, no vertex above height h can reach the
-    target; nor can any vertex above height `roof`. Vertices with excess and height h form a linked list: first[h],
-    following[first[h]], ..., -1. `work` counts the arcs read since the last exact heights, which are recomputed once
-    `work` exceeds `patience`.
+    lower bound on the distance of v to the target, and n if v cannot reach it. If an arc from v to w has residual
+    capacity, height[v] is at most height[w] + 1. crowd[h] is the number of vertices of height h. If it is 0, no vertex
+    above height h can reach the target; nor can any vertex above height `roof`. Vertices with excess and height h form
+    a linked list: first[h], following[first[h]], ..., -1. `work` counts the arcs read since the heights were last
+    recomputed as exact distances. They are recomputed once `work` exceeds `patience`.
     """
 
     def __cinit__(self, int n, Int32s tail, Int32s head, int source, int sink):

@@ -54,7 +54,7 @@ cdef struct _Run:
     int node, before, after, older, used, where, known, awaited
     # Position in the given order; an inserted run has the position of the run before which it was inserted.
     int position
-    # Step of the walk at which a value of the run was last read, or at which it ran.
+    # Step of the walk at which a value of the run was last read; if there is no read, the step of the run itself.
     int64_t read_at
     int64_t label, first_slot, first_edge, live_bytes
     bint placed, moved, denied
@@ -78,11 +78,11 @@ cdef class _RunList:
 
     The values of a run are called slots and numbered from first_slot. Its reads are called edges and numbered from
     first_edge. `awaited` is the number of slots of a placed run that are live and that another run could recompute.
-    `known` is the number of levels for which the best block that ends with the run is cached.
+    `known` is the number of levels (see _PostponableBlocks) for which the best block that ends with the run is cached.
 
-    Labels increase along `after`. The future edges of a slot form a list: reads[reads[e].previous].next == e.
-    live[all[r].where] == r for each run r with live bytes that may be postponed. After a MemoryError these invariants
-    are lost: discard the list, the blocks and the walk.
+    Labels increase from each run to the next one in the list (`after`). The future edges of a slot form a list:
+    reads[reads[e].previous].next == e. live[all[r].where] == r for each run r with live bytes that may be postponed.
+    After a MemoryError these invariants are lost: discard the list, the blocks and the walk.
     """
     cdef Int64s value_indptr, read_indptr, reader_indptr, memory
     cdef Int32s read_indices, reader_indices, producer
@@ -372,10 +372,10 @@ cdef class _PostponableBlocks:
     """Blocks of consecutive placed runs, and the bytes that postponing each of them would save.
 
     Blocks of level 0 are single runs; blocks of level k have more than 2^(k-1) and at most 2^k runs. For each last run
-    (the end of a block) and each level, the best block is cached until a run that it may contain changes. Only the test
-    whether the current run reads the block is repeated at each step.
+    (the end of a block) and each level, the best block is cached until a run that it may contain changes. Only
+    one test is repeated at each step: whether the current run reads a value of the block.
     runs : _RunList; compute : int64[n]; limit : bytes; max_block : maximum number of runs per block; moves : as in
-    greedy_order. With `moves`, blocks of which no value has been read go first if max_block is above 1.
+    greedy_order. With `moves`, blocks of which no value has been read are preferred if max_block is above 1.
     rule : the block with the smallest value of the rule is postponed. Its arguments are the bytes that postponing saves,
     the compute of the runs that are repeated, the steps since a value of the block was last read, the steps of the
     given order until the next read, the number of future reads, and the limit. If a rule reads one of the third to the
@@ -390,7 +390,7 @@ cdef class _PostponableBlocks:
     cdef bint moves
     cdef readonly int levels
     cdef readonly int64_t single_work, block_work    # runs and reads examined
-    # Stamps: `busy`, `seen` and `charged_run` of runs, `charged` of slots.
+    # `busy`, `seen` and `charged_run` contain a stamp (step or clock) for each run, `charged` for each slot.
     cdef vector[int64_t] busy, seen, charged_run, charged
     cdef int64_t clock, step
     # For each end and level: value of the rule for the best block, its first run and its number of runs (0 if there is
@@ -572,7 +572,7 @@ cdef class _PostponableBlocks:
             self.cost[cell], self.start[cell], self.size[cell] = cost, start, size
 
     cdef inline int64_t charge(self, int64_t x) noexcept nogil:
-        """Return the bytes of a dead value that the block reads, which would become live, or 0 if counted or live."""
+        """Return the bytes of x if it is dead and not counted yet, because the repeated block reads it; otherwise 0."""
         cdef int64_t slot = self.runs.placed_slot(x)
         if self.charged[slot] == self.clock or not self.runs.dead(slot):
             return 0
@@ -598,7 +598,7 @@ cdef class _GreedyWalk:
     cdef vector[int] stack                         # runs to remove
     cdef bint moves
     cdef readonly bint cut_short
-    # The highest level tried; one above the last level if at some step every level failed.
+    # The highest level that was tried, or the last level plus one if all levels failed at some step.
     cdef readonly int reached
 
     def __init__(self, _RunList runs, _PostponableBlocks blocks, workspace, int64_t limit, int64_t max_runs, int64_t factor,
@@ -609,7 +609,6 @@ cdef class _GreedyWalk:
         self.reached = 0
 
     def go(self):
-        """Walk to the end of the order."""
         cdef int run
         with nogil:
             run = self.runs.first
@@ -668,7 +667,7 @@ cdef class _GreedyWalk:
         return 0
 
     cdef bint useless(self, int run) noexcept nogil:
-        """Return True if no value of a placed run has been read, will be read, or is an output."""
+        """Return True if the run is placed, and none of its values is an output, has been read, or will be read."""
         cdef int64_t slot
         if self.runs.all[run].used > 0 or not self.runs.all[run].placed:
             return False

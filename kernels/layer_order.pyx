@@ -183,7 +183,7 @@ cdef class Layers:
 
 
 cdef int64_t gain_of(int64_t[::1] at, int64_t a, int64_t a_end, int64_t b, int64_t b_end) noexcept nogil:
-    """Count pairs of an entry of at[a:a_end] and one of at[b:b_end]: +1 if the first is larger, -1 if smaller."""
+    """Return the number of pairs x > y minus that of pairs x < y, for x in at[a:a_end] and y in at[b:b_end]."""
     cdef int64_t gain = 0, below = b, until = b
     while a < a_end:
         while below < b_end and at[below] < at[a]:

@@ -6,8 +6,8 @@ from remat_algos.kernels.types cimport ENDLESS, int64_t
 cdef enum:
     # Slots per block. The C loops in vectors.pxd repeat this number.
     BLOCK_SIZE = 128
-    # An edge is a slot and the change of the live bytes at this slot, packed into one integer. This is the number of
-    # low bits, which contain the change. The sum of the changes at one slot is within +-2**33.
+    # An edge is a slot and the change of the live bytes at this slot, packed into one integer. The low SHIFT_BITS
+    # bits contain the change, the other bits the slot. The sum of the changes at one slot is within +-2**33.
     SHIFT_BITS = 34
     # Added to a slot that is occupied by a run. So an empty slot contains its live bytes minus PRESENT, which is below
     # every limit: only occupied slots can exceed the limit.
@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef inline int64_t slot_of(int64_t edge) noexcept nogil:
-    """Return the slot of an edge. Round, because a negative change has borrowed from the bits of the slot."""
+    """Return the slot of an edge, rounded, because a negative change lowers the bits of the slot by one."""
     return (edge + (<int64_t>1 << (SHIFT_BITS - 1))) >> SHIFT_BITS
 
 
@@ -52,7 +52,7 @@ cdef class LiveProfile:
         self.applied.clear()
 
     cdef inline Py_ssize_t highest(self, int64_t* over) noexcept nogil:
-        """Return the block whose maximum exceeds its limit the most; `over` returns by how much (negative if below)."""
+        """Return the block with the largest difference of maximum and limit, and store this difference in `over`."""
         cdef Py_ssize_t block, top_block = 0
         cdef int64_t most = -ENDLESS, by
         for block in range(self.n_blocks):

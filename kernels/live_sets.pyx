@@ -134,7 +134,7 @@ cdef class LiveSetSearch:
     Every node of the graph must be needed. The graph must not contain values that are neither read nor outputs;
     their bytes count only in `own`.
 
-    own : int64[n] bytes of all values of each node, even of those not in the graph, and of its workspace;
+    own : int64[n] bytes of the workspace and all values of each node, including values that are not in the graph;
     spoiled_indptr : int64[n + 1], spoiled : int32[k] the nodes that must not run after each node; limit : bytes;
     ceiling : only sets with a smaller key are visited
 
@@ -323,7 +323,7 @@ cdef class LiveSetSearch:
         key -= self.to_come(live, needed)
         if self.any_once or missing.low != self.missing.low or missing.high != self.missing.high:
             self.find_alive(missing, needed)
-        # runnable: nodes that may run. freeable: values that may be freed because some node could then run.
+        # runnable: nodes that may run. freeable: values that, once freed, may let another node run.
         rest = self.useful
         runnable = LiveSet(0, 0)
         while not is_empty(rest):

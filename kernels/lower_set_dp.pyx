@@ -38,7 +38,7 @@ cdef class ChainSteps:
 
     words : uint64[k, w] lower sets sorted by size, the last is the whole forward part; memory, compute : int64[n];
     set_memory, cost, beside : int64[k], boundary_indptr : int64[k + 1], boundary : int32[b] from `lower_set_figures`;
-    covers : (int64[k + 1], int32[c]) or None: for each set, the sets with one more node, which guide the search;
+    covers : (int64[k + 1], int32[c]) or None: for each set, the sets with one more node, for the search of steps;
     kept : True if the objective is the compute of kept nodes instead of recomputed ones;
     keep_last : True if the step to the whole forward part keeps all nodes that it adds
 
@@ -144,7 +144,7 @@ cdef class ChainSteps:
             self.stored[i].cost = costs[i]
 
     cdef ChainStep between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
-        """Return a step by its two sets; its target is -1 if there is no such step."""
+        """Return the step from set `source` to set `target`; if there is none, a step with target -1."""
         cdef int64_t low, high, middle
         cdef ChainStep none
         none.target = -1
@@ -239,7 +239,7 @@ cdef class Completion:
     The cache is the bytes that the chain keeps. The chain is completed when it reaches the whole forward part within
     the budget.
     steps : ChainSteps, all stored; budget : bytes; unit : unit of the costs; cap : maximum cost, in units
-    Cost: O(p cap) time for p steps, 8 k cap bytes of memory; a larger unit reduces both.
+    Cost: O(p cap) time for p steps, 8 k cap bytes of memory for k lower sets; a larger unit reduces both.
     """
     cdef ChainSteps steps
     cdef readonly double budget
@@ -556,13 +556,13 @@ cdef class MinimumCost:
         return rows[::-1]
 
     cdef int64_t parent(self, Py_ssize_t* at, int64_t label) noexcept nogil:
-        """Return the label that was extended to this label, or -1 if there is none. Set `at` to its set."""
+        """Return the label that was extended to this label, and set `at` to its set. Return -1 if there is none."""
         cdef Py_ssize_t source
         cdef ChainStep step
         cdef int64_t low, high, middle, before
         for source in range(at[0]):
             low, high = self.begin[source], self.begin[source + 1]
-            # No step has a negative cost or reduces the cache, so the preceding label cannot be one of this set.
+            # Skip a set if all its labels have a larger cost, or all a larger cache: no step reduces either.
             if low == high or self.cost[low] > self.cost[label] or self.cache[high - 1] > self.cache[label]:
                 continue
             step = self.steps.between(source, at[0])
@@ -734,7 +734,7 @@ cdef class MinimumBudget:
     ) except -1 nogil:
         """Insert a label unless it is dominated; the labels before position `at` have no larger cache.
 
-        Returns the position to pass as `at` for a next label whose cache is at least as large.
+        Returns a position. Pass it as `at` if the next label has a cache that is at least as large.
         """
         cdef ChainLabel* other = front.data()
         cdef Py_ssize_t n = front.size(), until

@@ -233,7 +233,8 @@ def lower_set_figures(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32
     beside = np.zeros(k, np.int64)
     indptr = np.zeros(k + 1, np.int64)
     cdef int64_t[::1] out_memory = set_memory, out_cost = cost, out_beside = beside, out_indptr = indptr
-    # For each node, the last set L for which it was counted in d+(L) - L, and in d-(d+(L)) - L.
+    # For each node, the last set L for which it was counted as a successor of L (`reader`), or as another predecessor
+    # of such a successor (`source`). Both are outside L.
     cdef int64_t[::1] reader = np.full(n, -1, np.int64)
     cdef int64_t[::1] source = np.full(n, -1, np.int64)
     with nogil:

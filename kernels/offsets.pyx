@@ -30,8 +30,8 @@ cdef class GapFit:
 
     GapFit(order, begin, end, size, low=, high=, best=): order : int64[n] a permutation of the blocks; begin, end :
     int64[n], block i is live in sections (intervals of time) begin[i] to end[i] - 1; size : int64[n] above 0;
-    low, high : int64[n] lowest and highest valid offset of each block. A block for which no gap is valid is placed
-    above all others, which exceeds its `high`. After a MemoryError the object must not be used again.
+    low, high : int64[n] lowest and highest valid offset of each block. If no gap between placed blocks is valid for a
+    block, it is placed above them, possibly above its `high`. After a MemoryError the object must not be used again.
 
     Cost: placing a block visits the placed blocks in its sections: O(n^2) time if all overlap; O(n) memory.
     """
@@ -76,11 +76,11 @@ cdef class GapFit:
 
 @cython.final
 cdef class SkylineFit:
-    """Place blocks in the lowest place of the skyline; the block of minimum rank that fits there is next.
+    """Repeatedly take the lowest place of the skyline, and put the block of minimum rank that fits there.
 
     SkylineFit(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending;
-    size : int64[n]; rank : int64[n] a permutation. A place is a maximal range of sections where the placed blocks have
-    equal height. A place in which no block fits is raised to the height of its lower neighbour.
+    size : int64[n]; rank : int64[n] a permutation. A place is a maximal range of sections in which the skyline has
+    one height. A place in which no block fits is raised to the height of its lower neighbour.
     After a MemoryError the object must not be used again.
     Cost: O(log n) time, O(n) in the worst case, for each of about n + sections places; O(n + sections) memory.
     """
@@ -193,8 +193,8 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
             i = computed + output_value[j] - value_indptr[v]
             under = newest[read[j]]
             pinned = output[output_value[j]] and newest[output_value[j]] < 0
-            # In place is possible if this step is the last reader of the value, the value is not an output, and both
-            # values have the same size.
+            # This step can overwrite the value in place if it is the last reader of the value, the value is neither an
+            # output nor stored, and the new value has the same size.
             possible = over[i] < 0 and not overwritten[under] and end[under] == step + 1 and not output[read[j]]
             possible = possible and memory[output_value[j]] == memory[read[j]] and not stored[under]
             if demanded[j] and not possible:
@@ -324,8 +324,8 @@ cdef class _PlacedBlocks:
                      int64_t first) except -1 nogil:
         """Return the offset of the lowest gap of `size` bytes in these sections, or of the tightest gap if `best`.
 
-        The offset is at least `low`, and at most `high` if such a gap exists. No block to be placed later begins before
-        `first`.
+        The offset is at least `low`. If no gap between placed blocks has a valid offset, it is above all of them, and
+        may exceed `high`. No block to be placed later begins before `first`.
         """
         cdef int64_t top = low, lowest_gap = -1, tightest = 0
         cdef Py_ssize_t at, i

@@ -25,9 +25,9 @@ cdef struct _SearchFrame:
     Py_ssize_t first, last
     # Next height to which the floor rises if no block lies on it, -1 if this is impossible.
     int64_t above
-    Py_ssize_t begin, end, cursor  # range and next choice
+    Py_ssize_t begin, end, cursor  # choices: range, next one
     int64_t placed        # block, or -1
-    Py_ssize_t trail, waiting      # lengths before the choice
+    Py_ssize_t trail, waiting      # vector lengths before the choice
     uint64_t key, check
 
 cdef struct _SectionRange:
@@ -40,10 +40,10 @@ cdef class PackingSearch:
 
     begin, end : int64[n] range of sections of each block; size : int64[n] bytes; low, high : int64[n] lowest and
     highest valid offset of each block, equal for a fixed offset.
-    Each choice concerns a section in a range whose floor is lower than on both sides: which block lies on its floor? If
-    no block does, the floor rises to the next possible height. Ranges of sections that no unplaced block
-    connects are separate parts, which are filled one after another. If a part fails, the choice that created it fails.
-    Up to 2^bits failed parts are stored.
+    Each choice concerns a section in a range of sections whose floor is lower than the floors on both sides. It sets
+    the block that lies on the floor at this section. If no block does, the floor rises to the next possible height.
+    Ranges of sections that no unplaced block connects are separate parts, which are filled one after another. If a part
+    fails, the choice that created it fails. Up to 2^bits failed parts are stored.
     After a MemoryError the object must not be used again.
 
     Cost: exponential time in the worst case, so limit the work of `run`; O(n + sections) memory for each open choice,

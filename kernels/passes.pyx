@@ -73,7 +73,7 @@ def run_prices(GraphArrays graph not None, Int32s order):
             for j in range(read_indptr[v], read_indptr[v + 1]):
                 x = read_indices[j]
                 if output[x]:
-                    # The first run of an output also serves the user, not only this step.
+                    # The read refers to the first run, which also supplies the result of the graph.
                     continue
                 run = newest[graph.producer[x]]
                 if only[run] == -1:
@@ -310,7 +310,7 @@ cdef class _Replay:
         self.bound[block] = best
 
     cdef int worst(self) noexcept nogil:
-        """Return the node with the best score: bytes * time to its next run / price. Ties go to the smallest id."""
+        """Return the node that is best to free: maximum bytes * (time to the next run) / price, then smallest id."""
         cdef double best_score = -1.0
         cdef int block, first = 0, v = -1, n_blocks = (self.n_spare + BLOCK - 1) // BLOCK
         for block in range(1, n_blocks):
@@ -386,7 +386,7 @@ cdef class _Sinking:
     cdef Flags output
     cdef Int64s memory
     cdef int[::1] next_run          # indexed by node
-    # For each value: new positions of the first and last read of its current instance, or m and -1 without reads.
+    # For each value: new positions of the first and last read of its current instance; m and -1 if it has no reads.
     cdef int[::1] first_read
     cdef int[::1] last_read
 
@@ -403,8 +403,8 @@ cdef class _Sinking:
     cdef int64_t live_for(self, int v, int step, int* until) noexcept nogil:
         """Return the bytes of inputs that only this run of v keeps live after `step`.
 
-        `until` is lowered to the next step at which another input of v is read for the last time by another run: from
-        there on, the result is larger.
+        The result increases when the last other reader of another input of v has run. `until` is lowered to the first
+        such step.
         """
         cdef int64_t j, size = 0
         cdef int x

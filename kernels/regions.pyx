@@ -184,7 +184,7 @@ cdef int _top(int[::1] above, int v) noexcept nogil:
 
 @cython.final
 cdef class _Region:
-    """The forward nodes between a root and the heavy nodes before it: those that the caller has not marked as cheap.
+    """The forward nodes between a root and the heavy nodes before it. A node not marked as cheap is heavy.
 
     inside[u] == number for the nodes of the region. allocated[x] == look, or released[x] == look, if the current call
     of `gain` has counted value x.
@@ -214,7 +214,7 @@ cdef class _Region:
             done += 1
 
     cdef int64_t gain(self, int s, Flags read_back) noexcept nogil:
-        """Return the bytes released minus those allocated if s is not recomputed (echo2020, algorithm 1, 21-29)."""
+        """Return the bytes released minus allocated if s is not recomputed (echo2020, algorithm 1, lines 21 to 29)."""
         cdef int64_t total = 0, i, j, k
         cdef int n, x
         self.look += 1
@@ -234,7 +234,7 @@ cdef class _Region:
         return total
 
     cdef int64_t first_time(self, vector[int64_t]& seen, int x) noexcept nogil:
-        """Return the bytes of a value when it is counted first in this call of `gain`, and 0 afterwards."""
+        """Return the bytes of x if this call of `gain` has not marked x in `seen` before, and 0 otherwise."""
         if seen[x] == self.look:
             return 0
         seen[x] = self.look
@@ -251,7 +251,7 @@ cdef struct _Segment:
 
 cdef int _cut_segment(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end,
                       int64_t segments, vector[int64_t]& cuts) except -1 nogil:
-    """Compute `segment_cuts` into a vector; the segment contains at least one position."""
+    """Store the result of `segment_cuts` in `cuts`; the segment contains at least one position."""
     cdef int64_t base = reached[begin], memory = reached[end] - base
     cdef int64_t whole = memory // segments, rest = memory % segments, j = 1, target, got
     cdef const int64_t* first = &places[0]

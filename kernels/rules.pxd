@@ -1,4 +1,4 @@
-# Rules: C functions of a few doubles, built in or compiled from a function of the user.
+# Rules: C functions of a few doubles. They are built in, or compiled from a function that the user supplies.
 
 from remat_algos.kernels.types cimport int64_t
 
@@ -12,11 +12,11 @@ ctypedef double (*DataFunction)(int, double*, void*) noexcept nogil
 
 cdef class Rule:
     cdef readonly str name
-    cdef readonly object function      # of the user, or None
+    cdef readonly object function      # the user's, or None
     cdef readonly int n_arguments
     cdef readonly tuple picks
     cdef readonly int64_t used         # bit i: the rule may read argument i
-    cdef readonly object error         # of a Python function in its last call
+    cdef readonly object error         # error in last Python call
     cdef object capsule
     cdef PlainFunction plain
     cdef DataFunction with_data

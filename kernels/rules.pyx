@@ -1,7 +1,7 @@
 """Rules: functions of a few doubles that decide what a kernel does next.
 
 A rule is a C function `double (int, double *)` or `double (int, double *, void *)`, as in `scipy.integrate.quad`: the
-number of arguments, the arguments, and optional data of the user. It is called without the interpreter's lock.
+number of arguments, the arguments, and optional data from the user. It is called without the interpreter's lock.
 """
 
 import numpy as np
@@ -75,7 +75,7 @@ cdef class Rule:
         return self.plain(self.n_arguments, arguments)
 
     cdef double value(self, double* arguments) except? -1 nogil:
-        """Return the value for these arguments. Raise RuleFault if it is NaN, or if a repeated call returns another."""
+        """Return the value. Raise RuleFault if it is NaN, or if a repeated call returns a different value."""
         cdef double result = self.call(arguments), again
         self.calls += 1
         if result != result:

@@ -48,7 +48,7 @@ cdef class ScheduleRules:
     # Previous and next node in the required order of first runs, -1 for none.
     cdef int[::1] earlier, later
     cdef int64_t[::1] update_indptr, reader_indptr
-    # CSR rows: the updates that must follow all runs of each reader, and the readers of each update.
+    # CSR rows. For each reader: the updates that must follow all its runs. For each update: its readers.
     cdef int[::1] updates_of
     cdef int[::1] readers_of
     # Flags of the nodes for which `valid` checks rules in addition to their reads.
@@ -137,7 +137,7 @@ cdef class ScheduleState:
         return -1 if self.occ[v].empty() else self.occ[v][0]
 
     cdef inline int change(self, Py_ssize_t v, Py_ssize_t lo, Py_ssize_t hi, int64_t by) except -1 nogil:
-        """Change the live bytes at slots lo to hi - 1 by `by`, also those of the region of node v, if it is in one."""
+        """Add `by` to the live bytes at slots lo to hi - 1, of the graph and, if v is in a region, of the region."""
         cdef Py_ssize_t base = self.region_of(v) * self.n_slots
         if lo < hi and by:
             self.profile.add(lo, hi, by)
@@ -146,7 +146,7 @@ cdef class ScheduleState:
         return 0
 
     cdef inline Py_ssize_t free_before(self, Py_ssize_t before, Py_ssize_t after) noexcept nogil:
-        """Return the last empty slot after `after` and before `before`, or -1 if none of the nearest is empty."""
+        """Return the last empty slot between `after` and `before`, or -1 if the slots within REACH are occupied."""
         cdef Py_ssize_t slot = before - 1, stop = max(after, before - REACH)
         while slot > stop:
             if self.run[slot] < 0:

@@ -67,8 +67,8 @@ cdef class ScheduleRules:
 cdef class ScheduleState:
     """The run in each slot, the runs and reads of each value, and the open transaction.
 
-    Cost: O(n + runs + reads of all runs) memory. Inserting or removing a run takes a bisection for each of its reads
-    and values, in the row of slots of that node or value, and shifts the rest of the row.
+    Cost: O(n + runs + reads of all runs) memory. Each node and each value has a row of slots. Inserting or removing a
+    run takes a bisection in the row of its node and of each value that it reads or computes, and shifts their ends.
     """
 
     def __init__(self, GraphArrays graph not None, ScheduleRules rules not None, Flags loadable not None):
@@ -476,7 +476,7 @@ cdef class ScheduleState:
         """Compute the whole state from scratch, for tests; return 0 if it is correct.
 
         Otherwise return what differs: 1 profile, 2 excess or maximum, 3 compute or number of runs, 4 a read without a
-        run, 5 a useless run, 6 repeats, 7 uses."""
+        run, 5 a useless run, 6 the list of repeats, 7 the slots of reads (`uses`)."""
         cdef vector[int64_t] live, n_uses
         cdef Py_ssize_t slot, v, x, j, k, i, end, block, n_repeats = 0, count = 0, track, place, following
         cdef int64_t compute = 0, most, above, area = 0

@@ -45,8 +45,8 @@ N_EXPONENTIALS = QUANTILES
 cdef enum Move:
     drop, delete, swap, shift, group, double_, exchange
 
-# Cumulative probabilities of the moves in percent, seven for each of four cases. First row: without copies, while the
-# schedule is above the limit, then while it is within the limit. Second row: the same with copies.
+# Cumulative probabilities of the moves in percent. The first row is for searches without copies, the second with them.
+# The first seven entries of a row apply while the schedule is above the limit, the last seven while it is within.
 cdef int* SHARES = [40, 58, 66, 85, 93, 100, 100, 4, 20, 50, 85, 93, 100, 100,
                     40, 56, 64, 82, 88, 92, 100, 4, 18, 44, 78, 84, 88, 100]
 
@@ -116,8 +116,8 @@ cdef class _Journal:
 
     # Id in each slot of the earlier schedule.
     cdef vector[int] run
-    # Accepted moves since then, in the format of the log of ScheduleState; the first `n_to_best` entries lead to the
-    # best schedule.
+    # Moves accepted since the earlier schedule, in the format of ScheduleState's log. The first `n_to_best` entries
+    # lead to the best schedule.
     cdef vector[int64_t] entries
     cdef Py_ssize_t n_to_best
     # True if `run` followed by all entries is the current schedule.
@@ -129,7 +129,6 @@ cdef class _Journal:
         self.n_to_best, self.is_whole = 0, False
 
     cdef int append(self, ScheduleState state) except -1 nogil:
-        """Append an accepted move."""
         cdef Py_ssize_t i
         if self.is_whole:
             for i in range(<Py_ssize_t>state.log.size()):
@@ -182,7 +181,7 @@ cdef inline Py_ssize_t draw_run(_Chance chance, ScheduleState state) noexcept no
 cdef class ScheduleSearch:
     """The current schedule of a local search, and the best schedule that it has visited.
 
-    graph : contains needed nodes only; bytes are in units such that all values sum to less than 2**30
+    graph : contains needed nodes only; the unit of bytes is such that the sizes of all values sum to less than 2**30
     rules : rules for schedules of this graph
     loadable : uint8[n_values] flags of the values that may be loaded, or empty if nothing is copied
     engines : Engines for the values of the graph, or None; if something may be copied, the cost is the time
@@ -301,7 +300,7 @@ cdef class ScheduleSearch:
         return self.place_members(before, after)
 
     cdef int place_members(self, Py_ssize_t before, Py_ssize_t after) except -1 nogil:
-        """Insert the members into empty slots between two slots, loads first, then nodes by id; return 0 if too few."""
+        """Insert the members, loads first, then nodes by id, between two slots. Return 0 if too few slots are empty."""
         cdef Py_ssize_t i, slot, part
         sort(self.members.begin(), self.members.end())
         for part in range(2):
@@ -352,9 +351,8 @@ cdef class ScheduleSearch:
     cdef int drop_value(self, Py_ssize_t max_candidates) except -1 nogil:
         """Free a value that is live across a slot above the limit, and recompute or load it before its next read.
 
-        One of up to `max_candidates` such values is chosen. If it will be recomputed, it is the value with the most
-        bytes per unit of compute; if it will be loaded, the value with the largest product of bytes and slots until the
-        read.
+        Up to `max_candidates` such values are drawn. To recompute, the value with the most bytes per unit of compute is
+        chosen. To load, the value with the largest product of bytes and slots until the read is chosen.
         """
         cdef Py_ssize_t t = self.slot_over(), x, v, i, k, u, best = -1, best_read = -1, n_drawn, n_across = 0, track
         cdef double score, best_score = -1
@@ -369,7 +367,7 @@ cdef class ScheduleSearch:
         for i in range(DRAWS):
             x = self.chance.draw_value()
             v = self.state.producer[x]
-            # Rejects most draws: the value is not read after slot t, or its node first runs at t or later.
+            # Reject a value that is not read after slot t, or whose node first runs at t or later. This rejects most.
             if self.state.last[x] <= t or self.state.first[v] >= t:
                 continue
             if by_load:

@@ -29,8 +29,8 @@ cdef class Timetable:
     cdef int64_t time
     cdef vector[Progress] kept
     cdef vector[vector[int64_t]] notes
-    # freed_at: for each value, the last slot at which the memory to be stored is live, -1 if the value is not stored.
-    # resumed: for each value, whether one of its loads may have used lingering memory.
+    # freed_at: for each stored value, the last slot at which its first instance is live; -1 for other values.
+    # resumed: for each value, 1 if one of its loads may have used lingering memory.
     cdef vector[int] freed_at
     cdef vector[int] resumed
     # The candidate schedule, with the same fields.

@@ -86,7 +86,7 @@ def dependent_nodes(Int64s pred_indptr, Int32s pred, Flags chosen):
 cdef struct _ComponentRequest:
     int child                             # component of the vertex
     int vertex
-    # Positions in the separator of the first and the last node that read the vertex.
+    # The first and the last node of the separator that read the vertex, as positions in the separator.
     int first
     int last
     # Position of the last node of the separator that must run before the vertex, -1 for none.
@@ -99,7 +99,7 @@ cdef struct _Visit:
     uint64_t key
     # A second hash of the same data; 0 in a free slot.
     uint64_t check
-    # Range of the runs of the visit in the order.
+    # The runs of the visit, as a range of positions in the order.
     int64_t begin
     int64_t past
 
@@ -239,7 +239,7 @@ cdef class _SeparatorRecursion:
 
     cdef int requests(self, int s, vector[int]& targets, vector[int]& own,
                       vector[_ComponentRequest]& result) except -1 nogil:
-        """Collect the vertices below s that are targets or read by the separator, sorted by component and reader."""
+        """Collect the vertices below s that are targets or that the separator reads, sorted by component and reader."""
         cdef vector[_ComponentRequest] each
         cdef _ComponentRequest request
         cdef int64_t i, j
