@@ -144,7 +144,7 @@ def _complete_checks(
 
 
 def check_of(hint: Any, default: Any = None) -> Check | None:
-    """Return the check for an annotation, or None if its arguments are not checked, as for most unions."""
+    """Return the check of arguments with this annotation, or None if they are not checked, as for most unions."""
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType] if union else [hint]
     if set(kinds) == {str, os.PathLike[str]}:

@@ -1,4 +1,4 @@
-"""Keep the debugging lines that HiGHS prints out of standard output."""
+"""Keep the debugging lines of HiGHS out of standard output."""
 
 import functools
 import os

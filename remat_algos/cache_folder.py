@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cache_place() -> Path:
-    """Return the path of the cache: REMAT_CACHE_DIR or a folder of the user. Raise RuntimeError if neither exists."""
+    """Return REMAT_CACHE_DIR or, if it is not set, the default path. Raise RuntimeError if there is no home folder."""
     caches = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
     return Path(
         os.environ.get("REMAT_CACHE_DIR")

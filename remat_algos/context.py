@@ -73,7 +73,7 @@ class Stop(Enum):
         return {"complete": self.complete}
 
     def pass_on(self) -> None:
-        """Raise KeyboardInterrupt, MemoryError or OutOfTime if the search stopped for this reason."""
+        """Raise KeyboardInterrupt, MemoryError or OutOfTime if one of these stopped the search."""
         if self is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if self is Stop.OUT_OF_MEMORY:
@@ -94,7 +94,7 @@ class _Ending:
 
 @contextmanager
 def until_stopped(*, memory: bool = False) -> Iterator[_Ending]:
-    """Run a block until it ends, is out of time (or with `memory`, out of memory), or the user interrupts."""
+    """Run a block until it ends, time is up or the user interrupts it. With `memory`, it may also run out of memory."""
     ending = _Ending()
     try:
         yield ending

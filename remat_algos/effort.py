@@ -31,7 +31,8 @@ class Effort:
     # Factor on `search_work` for graphs of `HUGE` nodes. For smaller graphs the factor decreases, to 1 at `LARGE`
     # nodes.
     search_work_when_large: int
-    # Maximum work per node. It is the stricter limit on graphs below 120 (fast), 360 (default) and 150 (best) nodes.
+    # Maximum work per node. It is stricter than `search_work` for graphs of fewer than 120 (fast), 360 (default) or 150
+    # (best) nodes.
     search_work_of_node: int
     # Work of the search with copies within one limit. Two simulated runs or copies count as one unit.
     copies_work: int
@@ -82,7 +83,7 @@ class Effort:
 
     @classmethod
     def of(cls, name: str) -> "Effort":
-        """Return the level with a name. Raise ValueError if it is unknown."""
+        """Return the level called `name`. Raise ValueError if it is unknown."""
         if name not in EFFORTS:
             raise ArgumentError("effort is {name!r}; use {known!l}", name=name, known=EFFORTS)
         return TABLE[name]

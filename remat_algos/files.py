@@ -22,14 +22,14 @@ READ_LIMIT = 2**29
 LIMIT_VARIABLE = "REMAT_READ_LIMIT"
 
 MAX_EXPANSION = 200
-"""Maximum ratio of decompressed to compressed bytes. Typical tables have 20 to 50, zeros 1,000."""
+"""Maximum ratio of decompressed to compressed bytes. It is 20 to 50 for typical tables, and 1,000 for zeros."""
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 
 
 def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
-    """Read UTF-8 text without its byte order mark; for another encoding raise GraphError with the remedy."""
+    """Read UTF-8 text without its byte order mark. For another encoding, raise GraphError with the remedy."""
     return decoded(read_bytes(path), shortened_path(Path(path).name), remedy)
 
 
@@ -75,7 +75,6 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> GraphError:
-    """Return the error for a file that cannot be read."""
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
     return GraphError("{fspath!p} cannot be read: {reason!w}", fspath=os.fspath(path), reason=reason)
 
@@ -139,7 +138,7 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
 
 
 def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
-    """Write a temporary file and rename it, so that readers, and with `durable` power failures, see it whole."""
+    """Rename a temporary file: readers never see a partial file and, with `durable`, no power failure leaves one."""
     write_all({file: data}, durable=durable)
 
 

@@ -84,7 +84,7 @@ class Registry(Generic[Entry]):
         self.entries: dict[str, Entry] = {}
 
     def add(self, entry: Entry) -> None:
-        """Register a function; one from the package never replaces one of the same name that a user registered."""
+        """Register a function. A function of the package does not replace a user's function with the same name."""
         home = f"{self.package.__name__}.{entry.name}"
         earlier = self.entries.get(entry.name, entry)
         if entry.function.__module__ != home or earlier.function.__module__ == home:
@@ -96,7 +96,7 @@ class Registry(Generic[Entry]):
         return Entries(self.entries[name] for name in sorted(self.entries))
 
     def get(self, name: str) -> Entry | None:
-        """Return the function with a name, or None; no other file of the package is imported."""
+        """Return the function called `name`, or None. Other modules of the package are not imported."""
         if name not in self.entries and name in modules_in(self.package):
             importlib.import_module(f"{self.package.__name__}.{name}")
         return self.entries.get(name)

@@ -1,4 +1,4 @@
-"""Rules of one's own: functions of a few numbers that decide what a solver does next.
+"""Built-in and user-defined rules: functions of a few numbers that decide what a solver does next.
 
 A rule is a Python function, which numba compiles; a C function, as a `scipy.LowLevelCallable`; or the name of a
 built-in rule, which is a C function too.
@@ -41,7 +41,7 @@ class RuleKind:
     built_in: Mapping[str, tuple[str, ...]]
 
     def rule(self, rule: Any) -> Rule:
-        """Return the rule as a C function; raise ArgumentError if it cannot serve."""
+        """Return the rule as a C function. Raise ArgumentError if it is not suitable."""
         if isinstance(rule, Rule):
             return rule
         if isinstance(rule, str):

@@ -113,7 +113,7 @@ def first_line(error: BaseException) -> str:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra of this package from a checkout, since no package index has it."""
+    """Return the command that installs an extra from a checkout. The package itself is not on a package index."""
     return f"python -m pip install -e '.[{extra}]'"
 
 

@@ -73,7 +73,7 @@ class Buffers:
     Parameters
     ----------
     begin, end : int64[k]
-        Buffer i is live during the steps `begin[i]:end[i]`, at least one. Steps are numbered from 0.
+        Buffer i is live during the steps `begin[i]:end[i]`, a nonempty range. Steps are numbered from 0.
     size : int64[k]
         Bytes.
     instance : int64[k], optional
@@ -166,7 +166,7 @@ offsets they occupy bytes 0:4 and 3:5; move one, or leave its offset free
         Raises
         ------
         TypeError
-            If `simulation` is not a Simulation; for a plan, pass `plan.simulation`.
+            If `simulation` is not a Simulation. For a plan, pass `plan.simulation`.
         """
         check_simulation(simulation)
         lifetimes, graph = simulation.lifetimes, simulation.graph
@@ -187,7 +187,7 @@ offsets they occupy bytes 0:4 and 3:5; move one, or leave its offset free
         return self.size.size
 
     def places(self, simulation: Simulation) -> Int64:
-        """Return the index of each buffer of a schedule, int64[k]. Raise AllocationError if the buffers differ.
+        """Return int64[k]: the index in `self` of each of a schedule's buffers. Raise AllocationError if any differs.
 
         Examples
         --------
@@ -209,7 +209,7 @@ offsets they occupy bytes 0:4 and 3:5; move one, or leave its offset free
         return order
 
     def name(self, i: int) -> str:
-        """Return the name of a buffer, or its number as text; raise AllocationError for an unknown buffer."""
+        """Return the name of a buffer, or its number as text. Raise AllocationError for an unknown buffer."""
         i = as_whole_number(i, "i")
         if not 0 <= i < len(self):
             raise AllocationError("unknown buffer {i}; buffers are 0 to {last}", i=i, last=len(self) - 1)

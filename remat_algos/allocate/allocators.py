@@ -112,7 +112,7 @@ class Reservation(Result):
 
     @checked_arguments
     def text(self, base: int, limit: str = "") -> str:
-        """Return a line with the reserved bytes, their share of `base` and the limit; arenas: the ratio to the peak."""
+        """Return a line: bytes, their share of `base` and the limit or, for an arena, the ratio to the peak."""
         if self.bound is not None:
             bound = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
             aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
@@ -150,7 +150,8 @@ class Allocator(Registered):
 
     # Word for reserved memory in tables and plans; "" if it is the peak.
     noun: str = "reserved"
-    # True if percentages refer to the bytes reserved without rematerialization, False if to the peak without it.
+    # True if percentages refer to the bytes reserved without rematerialization. False if they refer to the peak without
+    # rematerialization.
     own_base: bool = True
     # Maximum number of schedules per search to which the allocator is applied; 1 if a call takes seconds.
     candidates: int = tuning.MAX_RESERVED
@@ -201,7 +202,7 @@ def list_allocators() -> Entries[Allocator]:
 
 
 def get_allocator(name: str) -> Allocator:
-    """Return the allocator with a name; raise AllocationError, which lists the names, if it does not exist."""
+    """Return the allocator called `name`. If it does not exist, raise AllocationError, which lists the known names."""
     result = ALLOCATORS.get(name) if isinstance(name, str) else None
     if result is not None:
         return result

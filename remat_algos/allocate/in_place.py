@@ -17,7 +17,8 @@ from remat_algos.wording import did_you_mean
 
 InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
 """Maps an operation to the index of the input that its first value may overwrite, to several indices in order of
-preference, or to None to forbid it; or maps the name of a value to the name of the value that it must overwrite."""
+preference, or to None if it must not work in place. Maps the name of a value to the name of the value that it must
+overwrite."""
 
 
 @checked_arguments
@@ -34,7 +35,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     table : mapping of str to int, tuple of int, str or None
         Overrides of the built-in rules. An operation, such as "Multiply" or its gradient "grad(Multiply)", maps to the
         index, from 0, of the input that its first value may overwrite, to several indices in order of preference, or to
-        None to forbid it. The name of a value maps to the name of the value that it must overwrite.
+        None if it must not work in place. The name of a value maps to the name of the value that it must overwrite.
 
     Returns
     -------
@@ -44,10 +45,10 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     Raises
     ------
     AllocationError
-        If a name in the table is unknown, no node of an operation has that many inputs, or a value that must be
-        overwritten is read later.
+        If a name in the table is unknown, if none of an operation's nodes has an input with the index in the table, or
+        if a value that must be overwritten is read later.
     TypeError
-        If `simulation` is not a Simulation; for a plan, pass `plan.simulation`.
+        If `simulation` is not a Simulation. For a plan, pass `plan.simulation`.
 
     References
     ----------
@@ -131,7 +132,7 @@ def _sums(graph: ComputationGraph) -> Int64:
     """Return (new sum, previous sum) for each addition to a gradient that `differentiate` inserts.
 
     The addition reads a gradient first and the previous sum last. In a sum for a value, only the previous sum has the
-    same owner as the new sum. In a sum for a parameter, only the gradient does.
+    same owner as the new sum. In a sum for a parameter, only the gradient has that owner.
     """
     owner = graph.forward_of
     if owner is None:

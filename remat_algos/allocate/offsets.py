@@ -214,7 +214,7 @@ class Packing:
 
     @property
     def enough(self) -> bool:
-        """True if the best placement is within the capacity or proven minimum."""
+        """True if the best placement is within the capacity, or is proven to be minimum."""
         return self.size <= max(self.bound, self.capacity)
 
     def run(self) -> None:

@@ -40,7 +40,7 @@ class PoolRun:
     Parameters
     ----------
     rule : str
-        Name of the rule; for a random rule, with its seed.
+        Name of the rule. The name of a random rule includes its seed.
     used : int64[m]
         Bytes allocated during each step, counted in whole chunks.
     reserved : int64[m]
@@ -71,7 +71,7 @@ class PoolRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolUse:
-    """Bytes that an allocator uses and reserves on a trace, over all tried rules to break ties.
+    """Bytes that an allocator uses and reserves on a trace, under each tie-breaking rule that was tried.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def cupy_pool(
         If `ties` or `limit` is invalid, or an address contradicts these rules: chunks that are live at the same time
         must not overlap.
     TypeError
-        If `trace` is neither a Trace nor a Simulation; for a plan, pass `plan.simulation`.
+        If `trace` is neither a Trace nor a Simulation. For a plan, pass `plan.simulation`.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def cuda_caching(
     Requests are rounded up to multiples of 512 bytes. Requests up to 1 MiB are cut from segments of 2 MiB, larger ones
     below 10 MiB from segments of 20 MiB, and the largest get their own segment, a multiple of 2 MiB. A request gets the
     smallest free block that is large enough, at the lowest address among equals. The remainder of the block stays free.
-    In the large pool, a remainder of at most 1 MiB is used up by the request, so more bytes may be used than requested.
+    If a request is larger than 1 MiB, a remainder of at most 1 MiB is added to it, so it may use more than requested.
     The order of segments on the device is unknown.
 
     Parameters
@@ -265,7 +265,7 @@ def cuda_caching(
         If an address contradicts these rules, `limit` or `max_split_size` is invalid, or `max_split_size` is at most
         20 MiB.
     TypeError
-        If `trace` is neither a Trace nor a Simulation; for a plan, pass `plan.simulation`.
+        If `trace` is neither a Trace nor a Simulation. For a plan, pass `plan.simulation`.
 
     Examples
     --------

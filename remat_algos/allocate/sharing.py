@@ -79,7 +79,8 @@ def share_storage(
             best, minimum, method = block, int(length.sum()), f"sharing, match range {ratio}"
         if minimum <= bound or clock.late:
             break
-    return Allocation.side_by_side(buffers, best, method, alignment)  # type: ignore[arg-type]  # 0 is always tried
+    # `best` is not None, because at least one match range is tried.
+    return Allocation.side_by_side(buffers, best, method, alignment)  # type: ignore[arg-type]
 
 
 @checked_arguments
@@ -113,9 +114,10 @@ def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
 def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = None) -> Allocation:
     """Assign buffers that are live at the same time to different blocks: colour their conflict graph.
 
-    The graph is not built, but the time is still quadratic, as chen2016 notes. By decreasing size, then by start, each
-    buffer gets the first colour without a conflict, so a block is as large as its first buffer. If all sizes are equal,
-    the arena is minimum, because interval graphs are perfect. Buffers that overwrite each other count as one interval.
+    The graph is not built, but the time is still quadratic, as chen2016 notes. Buffers are sorted by decreasing size,
+    then by start. In this order, each buffer gets the first colour without a conflict, so a block is as large as its
+    first buffer. If all sizes are equal, the arena is minimum, because interval graphs are perfect. Buffers that
+    overwrite each other count as one interval.
 
     Parameters
     ----------

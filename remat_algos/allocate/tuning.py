@@ -21,8 +21,8 @@ OVERLAPS_A_SECOND = 100_000_000
 # Amount of work between two checks of the deadline; it takes a few milliseconds. BLOCKS_PER_CALL: blocks that a greedy
 # rule places. WORK_PER_CALL: work of the exact search. Higher: less overhead, slower to stop.
 BLOCKS_PER_CALL, WORK_PER_CALL = 2_000, 2_000_000
-# Work of the shortest dives of the search; `luby` gives the lengths of the others as multiples. Higher: fewer, longer
-# dives.
+# Work of the shortest dives of the search; a dive is one attempt with limited work. `luby` gives the work of the other
+# dives as multiples. Higher: fewer, longer dives.
 FIRST_DIVE = 1_000_000
 # Work in the first round for each target size; the work doubles each round. Higher: deeper searches of fewer targets.
 PACKING_PATIENCE = 150_000_000

@@ -28,7 +28,7 @@ Array = Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backend:
-    """An array library and its device. With CuPy, `pool` allocates the arrays that a run does not count as its own."""
+    """An array library and its device. With CuPy, `pool` allocates the arrays that a run does not count."""
 
     name: str
     xp: Any
@@ -110,7 +110,7 @@ def backend(name: str) -> Backend:
 
 
 _gpus: dict[tuple[int, int], Backend] = {}
-"""Backends by library and device. None is ever deleted: a deleted CuPy pool does not return memory to the device."""
+"""Backends by library and device. They are never deleted, because a deleted CuPy pool does not free device memory."""
 
 
 def _gpu(cupy: Any, device: int) -> Backend:

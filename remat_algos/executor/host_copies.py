@@ -19,14 +19,14 @@ from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.schedule.simulation import Simulation, Step
 
 Action = tuple[str, int]
-"""("store" or "load", value): a copy begins; ("stored" or "loaded", value): a copy has ended; ("compute", node);
-("free", value)."""
+"""("store" or "load", value): a copy begins. ("stored" or "loaded", value): a copy has ended. ("compute", node): a node
+runs. ("free", value): a value is freed."""
 
 
 ENDED = {"store": "stored", "load": "loaded"}
 
 Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | None]]
-"""Two queues, for the run and for later loads. When the copy ends, each receives the error, or None on success."""
+"""Two queues that receive the error of a copy, or None, when it ends: the run and the value's load wait on one each."""
 
 
 class ThreadEngine:
@@ -129,7 +129,7 @@ Engine = ThreadEngine | StreamEngine
 
 
 class HostCopies:
-    """The stores and loads of a run, and the bytes on the host. With NumPy, copies take as long as over `link`."""
+    """The stores and loads of a run, and the bytes on the host. With NumPy, copies take the time that `link` needs."""
 
     def __init__(self, on: Backend, simulation: Simulation, link: Link | None = None) -> None:
         steps = list(simulation.steps())
@@ -144,8 +144,8 @@ class HostCopies:
         self._offset: dict[int, int] = {}
         self._capacity = self._place(steps)
         self._engines: dict[str, Engine] = {}
-        # `_stored` contains the store of each value. `_leaving` and `_arriving` contain the stores and loads, by
-        # instance, that the run has not waited for yet.
+        # `_stored` maps values to their stores. `_leaving` and `_arriving` map instances to the stores and loads that
+        # the run has not waited for yet.
         self._stored: dict[int, Any] = {}
         self._leaving: dict[int, Any] = {}
         self._arriving: dict[int, Any] = {}
@@ -159,7 +159,8 @@ class HostCopies:
         last = {self._value[i]: (i, at) for at, step in enumerate(steps) for i in step.loads}
         for x, (i, at) in last.items():
             self._gone[read.get(i, at)].append(x)
-        end = [read.get(i, at + 1) + 1 for i, at in last.values()]  # next step if unread
+        # The host bytes of an instance that is never read stay live during the step after its load.
+        end = [read.get(i, at + 1) + 1 for i, at in last.values()]
         buffers = Buffers([begin[x] for x in last], end, [self._size[x] for x in last])  # type: ignore[arg-type]
         allocation, allowed = pack(buffers, time_limit=0), None if self._link is None else self._link.host
         if allowed is not None and self._peak <= allowed < allocation.size:
@@ -183,7 +184,7 @@ class HostCopies:
         try:
             host = self._on.host_memory(self._capacity)
         except (MemoryError, RuntimeError) as error:
-            # Other RuntimeErrors come from earlier kernels.
+            # A RuntimeError that does not mention memory comes from an earlier kernel.
             if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
                 raise
             raise OutOfMemoryError(
@@ -232,7 +233,6 @@ class HostCopies:
         return copy is not None
 
     def leave(self, i: int) -> None:
-        """Wait for the store of an instance, if it has one."""
         copy = self._leaving.pop(i, None)
         if copy is not None:
             self._engines["store"].wait(copy)

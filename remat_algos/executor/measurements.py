@@ -33,7 +33,7 @@ class Execution:
     total : int64[m]
         Bytes reserved on the device during each step, by the pool or the arena.
     resident : int
-        Bytes of the residents, which are not included in the other numbers.
+        Bytes of the residents (inputs, parameters and states), which are not included in the other numbers.
     checksums : uint32[n_instances]
         Checksum of each instance of `simulation.lifetimes`, after its step.
     mismatches : list of (int, int)
@@ -48,9 +48,9 @@ class Execution:
     host : int64[m], optional
         Bytes on the host during each step, if values are copied there.
     events : list of (str, int), optional
-        On NumPy, if values are copied: the events in chronological order. ("compute", node); ("free", value), also for
-        outputs; ("store", value) and ("load", value) when a copy begins, ("stored", value) and ("loaded", value) when
-        it ends.
+        On NumPy, if values are copied: the events in chronological order. ("compute", node) means that a node runs, and
+        ("free", value) that a value is freed; outputs are freed too. ("store", value) and ("load", value) mean that a
+        copy begins, ("stored", value) and ("loaded", value) that it has ended.
     """
 
     graph: ComputationGraph
@@ -137,7 +137,7 @@ class Execution:
 
     @checked_arguments
     def differs_from(self, other: Execution) -> list[tuple[int, int]]:
-        """Return (step, value) of each instance whose checksum differs from the value's first one in another run.
+        """Return (step, value) of each instance whose checksum is not that of the value's first instance in `other`.
 
         Runs of the same graph with and without rematerialization, or on NumPy and on a GPU, must agree exactly. Values
         that occur in only one of the runs are ignored.
@@ -193,7 +193,8 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     served = np.where(graph.output[read], first[read], served)
     last = made // 2
     np.maximum.at(last, served, read_at)
-    # `lingering` refers to the newest instance after the step of a row, `stores` to the newest one before the step.
+    # A row of `lingering` refers to the newest instance of its value after its step. A row of `stores` refers to the
+    # newest instance before its step.
     stays = np.searchsorted(value * key + made, lingering[:, 0] * key + 2 * lingering[:, 1] + 2) - 1
     np.maximum.at(last, stays, lingering[:, 2] - 1)
     copied = np.searchsorted(value * key + made, stores[:, 1] * key + 2 * stores[:, 0]) - 1

@@ -17,7 +17,7 @@ from remat_algos.executor.array_backend import Array, Backend
 # Byte that overwrites freed memory in checking mode. Four such bytes are a tiny float32, and far out of range as an
 # index.
 PATTERN = 0xA5
-# Bytes that fill allocated arrays in turn, so that bytes that are never written differ between runs of a node.
+# Each allocated array is filled with the next of these, so that unwritten bytes differ between two runs of a node.
 BYTES = range(1, 252)
 # Kernels on a GPU require addresses that are multiples of this.
 WORD = 16
@@ -56,7 +56,7 @@ class Memory(Protocol):
 
     def peak(self) -> int:
         """Return the maximum of `used` since the last call, including temporaries of operators if they are visible."""
-        # The run calls this once per step, after all allocations and before all frees, where `used` is maximum.
+        # The run calls this once per step, after all allocations and before all frees, when `used` is maximum.
         return self.used
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class PoolMemory(Memory):
         self.used_raw = 0
 
     def _malloc(self, nbytes: int) -> Any:
-        """Allocate from this pool with the hook enabled; hooks are called for every pool, without its name."""
+        """Allocate from this pool with the hook enabled. CuPy calls hooks for every pool, without naming the pool."""
         self._hook.ours = True
         try:
             return self._pool.malloc(nbytes)
@@ -232,7 +232,7 @@ class ArenaMemory(Memory):
 
     A buffer is filled with a pattern at the end of its lifetime, and at the start if it does not overwrite another one.
     This destroys any value that still uses these bytes. On a GPU, layers compute the same bits as with a pool if all
-    offsets are multiples of 512; at other offsets libraries may choose kernels that sum in another order.
+    offsets are multiples of 512. At other offsets, libraries may choose kernels that sum in another order.
     """
 
     used = used_raw = total = 0

@@ -28,8 +28,8 @@ class MixingCosts:
 
     The coefficients are in seconds. `call` is the cost of each result, each workspace, and each input of a result.
     `written` is the cost of each word of a result. `read` is the cost of each word that a result reads. `wrapped` is an
-    additional cost per word of a result, for every input that is shorter and repeated. `summed` is the cost of each
-    word of an input that is longer than the result. `residual` is the largest relative deviation from the times.
+    additional cost per word of a result, for every input that is shorter and repeated. `summed` is the cost per word of
+    an input that is longer than the result. `residual` is the largest relative deviation from measured times.
     """
 
     call: float

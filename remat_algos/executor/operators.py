@@ -30,7 +30,7 @@ class Operators(Protocol):
         """Prepare a run before bytes are counted: compile kernels, allocate scratch."""
 
     def residents(self, backend: Backend) -> list[Array]:
-        """Return all inputs, parameters and states by id; called once per run."""
+        """Return all inputs, parameters and states in order of id. Each run calls this once."""
 
     def run(
         self,
@@ -48,7 +48,7 @@ class Operators(Protocol):
         reads : tuple of uint8[...]
             Arrays that the node reads, in argument order.
         residents : tuple of uint8[...]
-            Residents that the node reads, by id.
+            Residents that the node reads, in order of id.
         values : tuple of uint8[...]
             Arrays to write its values to, completely: `values[k][...] = result`, or through a view. In an arena, one
             may be the same array as an entry of `reads`, which it then overwrites in place.
@@ -57,11 +57,11 @@ class Operators(Protocol):
         """
 
     def checksum(self, array: Array) -> SupportsInt:
-        """Return a uint32 checksum of the array, or an object that `int()` converts to it, for asynchronous GPUs."""
+        """Return a uint32 checksum, or an object that `int()` converts to the checksum when a GPU has computed it."""
 
 
 def check_operators(operators: object) -> None:
-    """Raise TypeError for a class, or an object without a method of `Operators`."""
+    """Raise TypeError for a class, or for an object that lacks any method of `Operators`."""
     if not isinstance(operators, Operators) or isinstance(operators, type):
         raise ArgumentTypeError(
             "operators are {operators!r}; give an object with the methods of Operators: prepare, residents, run and "
@@ -84,7 +84,7 @@ class SyntheticOperators:
     iters : int or int64[n]
         Rounds of mixing for each node: integer work.
     burn : int or int64[n]
-        Float multiply-adds for each word, whose result is discarded: floating-point work.
+        Float multiply-adds for each word: floating-point work. Their results are discarded.
 
     Raises
     ------
@@ -168,7 +168,7 @@ class SyntheticOperators:
         self._mixer.mix(out, number, inputs, iters, burn, add)  # type: ignore[union-attr]
 
     def _numbers(self, kind: int, count: int) -> list[int]:
-        """Return `count` numbers, uint32; numbers of the kinds 0 to 3 are distinct, up to 2**30 for each kind."""
+        """Return `count` uint32 numbers of a kind from 0 to 3. All numbers differ if `count` is at most 2**30."""
         numbers = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
         # Each step is invertible, so distinct numbers stay distinct.
         for part in (0, self._seed & 0xFFFFFFFF, self._seed >> 32 & 0xFFFFFFFF):
@@ -177,7 +177,7 @@ class SyntheticOperators:
         return numbers.tolist()
 
     def _run_in_place(self, node: int, inputs: Sequence[Array], values: Sequence[Array]) -> None:
-        """Run a node. Values that overwrite an input are computed last; if several do, copy these inputs first."""
+        """Run a node. Values that overwrite inputs are computed last; if there are several, the inputs are copied."""
         over = [any(value is read for read in inputs) for value in values]
         if sum(over) > 1:
             inputs = [read.copy() if any(value is read for value in values) else read for read in inputs]

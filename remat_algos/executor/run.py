@@ -53,7 +53,7 @@ class BufferKeys:
 
     @classmethod
     def of(cls, simulation: Simulation, allocation: Allocation | None) -> BufferKeys:
-        """Return the keys of a schedule; raise AllocationError if the allocation has other buffers."""
+        """Return the keys of a schedule. Raise AllocationError if the allocation does not have its buffers."""
         n, m = simulation.lifetimes.value.size, len(simulation.schedule)
         if allocation is None:
             return cls(list(range(n)), [n] * m, [-1] * n)
@@ -203,7 +203,6 @@ class RunLoop:
         )
 
     def where(self) -> str:
-        """Describe the current step, for messages."""
         if self.step < 0:
             return "preparing the operators"
         return f"step {self.step} runs {shortened(self.simulation.graph.labels[self.node])}"
@@ -217,7 +216,8 @@ class RunLoop:
         """Return the instances that a step reads, and their arrays; raise StaleValueError if one is not live."""
         try:
             served = [self._newest[x] for x in reads]
-            return served, tuple([self._arrays[i] for i in served])  # operators cannot replace entries
+            # A tuple, so that operators cannot replace its entries.
+            return served, tuple([self._arrays[i] for i in served])
         except KeyError:
             raise self._missing(reads) from None
 
@@ -381,11 +381,11 @@ def execute(
     seed : int
         Seed of the default operators.
     limit : int, optional
-        Maximum bytes. On NumPy it applies to allocated bytes, with each request rounded up to 512; on CuPy to the bytes
-        that the pool reserves.
+        Maximum bytes. On NumPy, it limits the allocated bytes, with each request rounded up to 512. On CuPy, it limits
+        the bytes that the pool reserves.
     link : Link, Device, mapping, str or path, optional
         A link as for `solve`. On NumPy, copies take as long as over this link at its full rates. On all backends, the
-        link limits host memory. By default the link of the plan; without a link, copies run at the speed of the
+        link limits host memory. The default is the link of the plan. Without a link, copies run at the speed of the
         machine.
     checking : bool, optional
         Checking mode, which is the default if there is an allocation. The run overwrites freed arrays. It overwrites a

@@ -42,18 +42,18 @@ class Validation(Result):
     runs : int64[n]
         Number of runs of each node.
     pool_predicted : (int, int)
-        Expected minimum and maximum of the bytes reserved by CuPy's pool; for an arena both are its size.
+        Expected minimum and maximum of the bytes reserved by CuPy's pool. For an arena, both are its size.
     addresses : int64[k] or None
-        Addresses of the buffers of `Buffers.of(simulation)` in a GPU's pool; None on NumPy.
+        Addresses of the buffers of `Buffers.of(simulation)` in a GPU's pool. It is None on NumPy.
     device_peak : int or None
-        Maximum bytes in use on the device during the run; None on NumPy. For information only, since residents and
-        other processes are included, and the device counts memory in units of 2 MiB.
+        Maximum bytes in use on the device during the run, or None on NumPy. This is for information only, since it
+        includes residents and other processes, and the device counts memory in units of 2 MiB.
     seconds : float64[k, m]
         Time of the operators at each step of k timed runs.
     seconds_predicted : float64[m]
         Predicted time of each step. For synthetic operators, it is computed from costs measured at other sizes
-        (`MixingCosts`). For other operators, it is the time of the first run of the same node in the timed runs, so
-        only the times of recomputations are predicted.
+        (`MixingCosts`). For other operators, it is the median time of the first computation of the same node in
+        the timed executions, so only the times of recomputations are predicted.
     arena : bool
         True if the run used one arena, with every value at a fixed address.
     differs : list of (int, int)
@@ -160,7 +160,7 @@ class Validation(Result):
 
     @property
     def pool_inside(self) -> bool | None:
-        """True if the reserved bytes are within the predicted interval; None with neither a CuPy pool nor an arena."""
+        """True if the reserved bytes are within the predicted interval. It is None on NumPy without an arena."""
         if self.execution.backend != "cupy" and not self.arena:
             return None
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
@@ -176,7 +176,6 @@ class Validation(Result):
         return cupy_pool(self.simulation, addresses=self.addresses)
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
         step = self.first_difference
         predicted, measured = self.overhead_times() if len(self.seconds) else (None, None)
         return {
@@ -383,7 +382,7 @@ def validate(
 
 
 class MonitoredOperators:
-    """Operators that count runs and record GPU memory; `start` copies residents that they do not reset."""
+    """Operators that count runs and record GPU memory. If `start` is a list, it contains residents to restore."""
 
     def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None = None) -> None:
         self.operators, self._start = operators, start

@@ -211,7 +211,6 @@ def is_count(number: Any) -> TypeGuard[int]:
 
 
 def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphError:
-    """Return the error for an array of the wrong length."""
     template = "{what!w} has {actual:,} " + ("entry" if actual == 1 else "entries") + ", expected {expected:,}"
     if per:
         template += " (one per {per!w})"
@@ -227,7 +226,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _not_a_number(what: str, values: ArrayLike, array: NDArray[Any], dtype: np.dtype[Any]) -> GraphError:
-    """Return the error for an entry that is not a number; the message shows the entry before NumPy converted it."""
+    """Return the error for an entry that is not a number. It shows the original entry, not NumPy's conversion."""
     for i, entry in enumerate(values if isinstance(values, list | tuple) else array.tolist()):
         if not isinstance(entry, Real) or isinstance(entry, bool):
             return GraphError(
@@ -284,14 +283,13 @@ def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 
 
 
 def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
-    """Return row i; raise GraphError if i is out of range."""
+    """Return row i. Raise GraphError if i is out of range."""
     i = check_place(i, indptr.shape[0] - 1, what)
     entries: list[int] = indices[indptr[i] : indptr[i + 1]].tolist()
     return entries
 
 
 def to_lists(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
-    """Return the rows as lists."""
     entries = indices.tolist()
     return [entries[begin:end] for begin, end in pairwise(indptr.tolist())]
 

@@ -154,7 +154,7 @@ def _amount(amount: Amount, base: int, what: str) -> int:
 
 
 def even_limits(floor: int, base: int, count: int) -> list[int]:
-    """Return `floor` and about `count` larger limits, the multiples of `base / count` or of a fraction of it."""
+    """Return `floor` and about `count` larger limits up to `base`: multiples of a step that divides `base / count`."""
     parts = count * max(1, round(base / max(1, base - floor)))
     above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))
     return list(dict.fromkeys([floor, *above]))

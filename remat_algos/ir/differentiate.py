@@ -62,12 +62,12 @@ def differentiate(
         If True, the losses remain outputs; by default they may be freed.
     encode : bool or int
         First apply `encode`, which stores feature maps as one bit per element where possible. A number is the bits per
-        element of the original values; True means 32.
+        element of the original values, and True means 32.
 
     Returns
     -------
     ComputationGraph
-        Ids of forward nodes are unchanged, and so are those of values unless some are encoded.
+        Ids of forward nodes are unchanged. Ids of values are unchanged too, unless values are encoded.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Encode feature maps as one bit per element if their gradients need no more."""
+"""Store feature maps as one bit per element where one bit is enough for the gradients."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ MASK, MASKED = "DropoutMask", "Dropout"
 
 @checked_arguments
 def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
-    """Store feature maps as one bit per element if their gradients need no more.
+    """Store feature maps as one bit per element where one bit is enough for the gradients.
 
-    This is the method of echo2020 [1]_; for ReLU, that of Gist [2]_.
+    This is the method of echo2020 [1]_. For ReLU, it is the method of Gist [2]_.
 
-    The gradient of a ReLU only needs to know where its output is positive (for ReLU6 and HardTanh: not clipped). If no
-    other gradient reads the output, the node stores these bits as an extra value, `relu:sign`, which its gradient reads
-    instead. A ReLU before a convolution is unchanged, since the gradient of the convolution reads the whole output.
+    The gradient of a ReLU only needs to know where its output is positive. For ReLU6 and HardTanh, it needs to know
+    where the output is not clipped. If no other gradient reads the output, the node stores these bits as an extra
+    value, `relu:sign`, which its gradient reads instead. A ReLU before a convolution is unchanged, since the gradient
+    of the convolution reads the whole output.
 
-    A dropout mask is stored as one bit per element. All its readers decode these bits, including a recomputed dropout.
+    A dropout mask is stored as one bit per element. All readers of the mask decode the bits; a recomputed dropout does
+    so too.
 
     A node that reads bits has a workspace of the size of the decoded value. Compute is unchanged. Memory increases at a
     step only in two cases. In the first, the bits of a value are live together with the full value; they add 1/32 of
@@ -161,7 +163,8 @@ def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int
 
     Repeat until nothing changes: after one gradient stops reading a value, another may be its only reader.
     """
-    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # number of reading gradients
+    # Number of gradients that read each value.
+    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)
     indptr, readers = graph.readers
     decoded: dict[int, int] = {}
     waiting = allowed
@@ -188,7 +191,7 @@ def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: 
 def _masks(
     graph: ComputationGraph, backward: Backward, kinds: list[OperationKind | None], node: int, bits: int
 ) -> dict[int, int]:
-    """Return the size of each encoded mask of a node: a mask that only dropouts read, or the mask inside a dropout."""
+    """Return the size of each encoded mask of a node: a value that only dropouts read, or a dropout's extra value."""
     indptr, readers = graph.readers
     bytes_of, drawn = {}, getattr(kinds[node], "name", "") == MASK
     for x in graph.values(node)[0 if drawn else 1 :]:

@@ -88,8 +88,8 @@ class ComputationGraph:
     output : bool[n_values]
         True if the value is live from the first run of its node to the end.
     forward_of : int32[n], optional
-        For a gradient, its forward node; for forward nodes, -1; for other backward nodes, such as sums of gradients of
-        several nodes, -2.
+        The forward node of each gradient. It is -1 for forward nodes, and -2 for other backward nodes, such as sums of
+        gradients of several nodes.
     backward : Backward, optional
         Gradients, for `differentiate`. By default, they read all values that their node reads or computes.
     resident : Resident, optional
@@ -254,7 +254,7 @@ class ComputationGraph:
         n_nodes: int | None = None,
         **arrays: Any,
     ) -> "ComputationGraph":
-        """Create a graph of nodes with one value each from pairs (u, v), where v reads u.
+        """Create a graph from pairs (u, v), where v reads u. Every node has one value.
 
         Topological ids 0 to n - 1 are kept. Other nodes are renumbered in topological order, by smallest id or first
         appearance of the name; `labels` then contains the original id or name of each node. Repeated pairs count once.
@@ -270,8 +270,8 @@ class ComputationGraph:
             Number of nodes; needed if the nodes with the largest ids have no edges. By default, it is the length of an
             array argument or, without arrays, the number of nodes in `edges`.
         **arrays
-            Further arguments of `from_arrays`; for names or renumbered ids only `workspace`, `once`, `output` and
-            `mark`.
+            Further arguments of `from_arrays`. If nodes have names or are renumbered, only `workspace`, `once`,
+            `output` and `mark` are allowed.
 
         Examples
         --------
@@ -458,8 +458,8 @@ class ComputationGraph:
         """int32[n]: the forward node that owns each backward node; -1 for forward nodes.
 
         If `forward_of` is a node, it is the owner. Other backward nodes run as early as possible. If such a node reads
-        backward nodes, its owner is the smallest owner of these. If it reads only forward nodes, its owner is the
-        largest of these. If it reads no node, its owner is the last forward node.
+        backward nodes, its owner is the smallest of their owners. If it reads only forward nodes, its owner is
+        the largest of them. If it reads no node, its owner is the last forward node.
         """
         return derived(self, "owner", lambda: _owners(self))
 
@@ -526,7 +526,7 @@ class ComputationGraph:
         return self.resident.names if self.resident is not None else ()
 
     def node_id(self, name: str | int) -> int:
-        """Return the id of the node with a name; raise GraphError if there is none."""
+        """Return the id of the node called `name`. Raise GraphError if it does not exist."""
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
@@ -549,7 +549,6 @@ def _as_name(name: Any) -> str:
 
 
 def check_graph(graph: Any) -> None:
-    """Raise TypeError unless the argument is a ComputationGraph."""
     check_kind(graph, ComputationGraph, "graph")
 
 

@@ -220,7 +220,7 @@ def operation_kinds() -> tuple[OperationKind, ...]:
 
 @checked_arguments
 def operation_kind(name: str) -> OperationKind | None:
-    """Return the kind with a name or alias, or None for an unknown operation.
+    """Return the kind whose name or alias is `name`, or None if the operation is unknown.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class Labels:
     ops : tuple of str, optional
         Operation of each node, "" if unknown.
     views : mapping of str to str
-        Maps the name of each view that is not itself a value to the name of its base, a value or resident.
+        Maps views to their bases, by name. A base is a value or a resident. Views that are values are not included.
     compute_unit : str
         "ns", "FLOPs", ...; "" if unknown.
     compute_scale : int
@@ -205,7 +205,7 @@ class GradientNames:
 
     @property
     def distinct(self) -> bool:
-        """True if gradient names are unique: no other name has their form, and unknown node `loss`."""
+        """True if gradient names are unique: no other name has their form, and no reader of a loss is called `loss`."""
         labels = self.labels
         names = chain(("",), labels.names or (), labels.value_names.values(), self.residents, labels.views)
         lines = "\n".join(names)

@@ -73,7 +73,6 @@ class NodeRow:
     line: int = 0
 
     def value_name(self, place: int) -> str:
-        """Return the name of the value at an index."""
         return self.values[place].name or (f"{self.name}:{place}" if place else self.name)
 
 
@@ -200,7 +199,7 @@ class _NameIndex:
                 raise KeyError
             numbers = np.fromiter(map(self.place.__getitem__, chain.from_iterable(named)), np.int64, int(indptr[-1]))
         except KeyError:
-            # At least one name is unknown, or the name of a view.
+            # At least one name is unknown or belongs to a view.
             numbers = np.array([x for row, names in zip(rows, named, strict=True) for x in self.resolve(row, names)])
         return unique_rows(indptr, numbers.astype(np.int64))
 

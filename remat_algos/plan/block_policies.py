@@ -248,7 +248,7 @@ class _BlockSearch:
         return list(every[order[host[order] <= self.host]])
 
     def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
-        """Return the memory trace, step bounds of forward parts, live bytes at these, and bounds of backward parts."""
+        """Return the memory trace, bounds of forward parts, live bytes at those bounds, bounds of backward parts."""
         order, lives = simulation.schedule.order, simulation.lifetimes
         step = np.empty(self.graph.n_nodes, np.int64)
         step[order[::-1]] = np.arange(order.size)[::-1]
@@ -456,7 +456,7 @@ class _SavedSets:
         return needed_again(self.required[:, None], (allowed & ~self.leaves).T, self.inside).T
 
     def _read(self, saved: Bool) -> Bool:
-        """Return `saved`, bool[o, k]; for compiled graphs, only those members that gradients or recomputations read."""
+        """Return `saved`, bool[o, k]. For compiled graphs, omit members that no gradient or recomputation reads."""
         if self.eager:
             return saved
         again = self._again(saved)
@@ -480,15 +480,15 @@ class _SavedSets:
         return subsets[np.sort(np.unique(subsets, axis=0, return_index=True)[1])]
 
     def _lawful(self, saved: Bool) -> Bool:
-        """Return bool[o]: False for a set that saves a random operator but not all later ones in the block."""
+        """Return bool[o]: False for sets that save a random operator but not all later random operators of a block."""
         drawn = (saved | self.forced)[:, self.draws & self.eager]
         lawful: Bool = np.all(drawn[:, 1:] >= drawn[:, :-1], axis=1)
         return lawful
 
     def _hull_and_neighbours(self, candidates: Int64) -> Bool:
         """Return sets on the lower convex hull of bytes and cost, and undominated sets near them."""
-        # In eager PyTorch, if the output of a random operator is saved, the outputs of all later ones in the block must
-        # be saved too. So there is one hull for each number of saved random operators.
+        # In eager PyTorch, if the output of a random operator is saved, the outputs of all later random operators in
+        # the block must be saved too. So there is one hull for each number of saved random operators.
         drawn = np.flatnonzero(self.draws & self.free & self.eager)
         rows = np.concatenate([self._hull(drawn[:i], drawn[i:]) for i in range(drawn.size + 1)])
         for _ in range(tuning.HULL_CHANGES):

@@ -341,8 +341,8 @@ def _lingering(
         rows.append((x[comes], first[comes], in_rerun(b, last)[comes]))
         x, place, kept, last = np.stack(holds.saved)[:, step[producer[holds.saved[0]]] >= 0]
         v, c = producer[x], np.append(block, -1)[place]
-        # A branch without a gradient, for example from a detached value, is freed as early in the rerun as in the
-        # forward part.
+        # In a branch without a gradient, for example after a detached value, the rerun frees values after the same node
+        # as the forward part.
         until = np.where(graph.forward[last], in_rerun(c, last), step[last] + 1)
         newest = np.where(at[c] < 0, -1, np.where(block[v] == c, made_again[v], loaded[x]))
         rows.append((x, np.where(newest < 0, step[v], newest), np.where(at[c] < 0, step[kept] + 1, until)))

@@ -34,7 +34,7 @@ NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
 class Checked(NamedTuple):
-    """The results of checking a plan. `narrower` is the bound for a smaller class; only a strict check proves it."""
+    """The results of checking a plan. Only a strict check proves `narrower`, a bound for fewer schedules."""
 
     graph: ComputationGraph
     simulation: Simulation
@@ -300,7 +300,7 @@ class _Proofs:
         return self._proven(claim, [prover.name], proven, seconds)
 
     def _by_nodes(self, claim: LowerBound) -> LowerBound:
-        """Prove a bound from the nodes and dual prices that the plan stores."""
+        """Prove a bound from the graph nodes and the dual prices that the plan stores."""
         graph, played = self.graph, self.played
         named = LowerBound.claimed(graph, claim.amount, self.record.get("details", {}).get("bound"), claim.of)
         if named.source != self.record["bound_source"] or (named.prices is not None and len(named.nodes) > 1):

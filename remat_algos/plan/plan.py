@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 BoundSearch = Callable[[], tuple[LowerBound, Stop]]
 """A function that computes the bound of a plan. It returns the bound and how the computation ended."""
-# For each scope of bounds that hold only for some schedules, the name of these schedules in messages.
+# Maps the scope of a bound that holds only for some schedules to the name of these schedules in messages.
 SCHEDULES_OF = {
     "fixed order": "schedules of the same order",
     "canonical": "canonical schedules",
@@ -78,7 +78,7 @@ class Plan(Result):
     budget : Budget
         The argument of `solve`. For "least+1%", two searches run, and this is the second one's budget in bytes.
     limit : int or None
-        The budget in bytes; None means no limit.
+        The budget in bytes, or None if there is no limit.
     simulation : Simulation
         The simulated schedule.
     solver : str
@@ -229,7 +229,7 @@ class Plan(Result):
     def time(self) -> int | float:
         """The end of the last run or copy, in the unit of the costs. Without a link, this is the compute.
 
-        Copies run at the rates of `link.planned`; for other rates use `timeline(plan.simulation, link).time`.
+        Copies run at the rates of `link.planned`. For other rates, use `timeline(plan.simulation, link).time`.
         """
         played = self.timeline
         return self.simulation.compute if played is None else played.time
@@ -242,7 +242,7 @@ class Plan(Result):
 
     @property
     def gap(self) -> float | None:
-        """(time - bound) / bound, or None if the bound does not apply to schedules of every order."""
+        """(time - bound) / bound, or None if the bound does not apply to all orders of the nodes."""
         return None if self.bound is None else self.bound.gap(self.time)
 
     @property
@@ -351,8 +351,9 @@ class Plan(Result):
         ----------
         form : {"plan", "frees", "names", "actions", "trace", "policy"}
             "plan": JSON. "frees": JSON with the values to free after each step. "names": names of the nodes in order,
-            one per line. "actions": lines `compute X` and `free Y`, with copies also `store Y` and `load Y`. "trace":
-            runs, copies and bytes over time as JSON, for Perfetto and `chrome://tracing`. "policy": `policy()` as JSON.
+            one per line. "actions": lines `compute X` and `free Y`, and `store Y` and `load Y` if values are copied.
+            "trace": runs, copies and bytes over time as JSON, for Perfetto and `chrome://tracing`. "policy":
+            `policy()` as JSON.
 
         Raises
         ------

@@ -263,7 +263,7 @@ class Policy(Result):
                     yield name, same.decision, saved, format_bytes(same.memory), price
 
     def figures(self, states: int = 0) -> Iterator[tuple[str, str]]:
-        """Yield label and text of each line below the table; `states` are bytes to add to the simulated peak."""
+        """Yield the label and text of each line below the table. The simulated peak is increased by `states` bytes."""
         graph, base, peak = self.graph, baseline_peak(self.graph), self.peak_memory + states
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
         yield "peak", f"{exact_bytes(peak)}, {percent(peak, base)} of one pass{limit}"

@@ -62,10 +62,11 @@ DETAILS: Entries = {
 class SearchReport:
     """The solvers that were tried, the other plans found, and how the search ended.
 
-    `tried` is the number of solvers, None if one was named. `overheads` is the overhead of each solver's best plan
-    within the budget, the best first. `peaks` are the peaks of these plans, if the peak was minimized. `simulated` and
-    `skipped` count schedules of the plan's solver. If this is no_remat and only one other solver ran, schedules of the
-    other solver are counted. `out_of_memory` names the solvers and other parts of the search that ran out of memory.
+    `tried` is the number of solvers that were tried, or None if the request named its solver. `overheads` contains the
+    overhead of each solver's best plan within the budget, the best first. `peaks` are the peaks of these plans, if the
+    peak was minimized. `simulated` and `skipped` count schedules of the plan's solver. If that solver is no_remat and
+    only one other solver ran, they count the schedules of the other solver. `out_of_memory` names the solvers and other
+    parts of the search that ran out of memory.
     """
 
     tried: int | None = None
@@ -193,7 +194,7 @@ LINK_KINDS: Mapping[str, type | tuple[type, ...]] = {
 }
 """Entries that every plan with a link contains, and no other plan."""
 TIME_KINDS = {"bound": (int, float, type(None))}
-"""Types of entries that are times if the plan has a link; otherwise these are compute, a whole number."""
+"""Types of entries that are times if the plan has a link. Without a link, they are whole numbers of compute."""
 WHOLE = {key for key, kind in {**KINDS, **LINK_KINDS}.items() if kind in (int, (int, type(None)))}
 WHOLE |= {"version", "schedule", "loads", "lingering", "stores", "offsets", "peak_bound"}
 """Entries that consist of whole numbers; JSON may write these as 1.0."""

@@ -16,11 +16,12 @@ from remat_algos.schedule.simulation import Simulation
 def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Simulation:
     """Simulate a plan's schedule, and check everything that the plan claims.
 
-    The lower bound is proven again: from the nodes and prices in the plan, by a minimum cut or an integer program, or
-    by the solver that proved it, which starts from the plan's schedule. A bound is refused if it is not proven within
-    30 seconds, or if its source is not one of these. `Plan.load` gives a solver one second; without a proof in that
-    time the bound is only a claim (``plan.bound.proven`` is False). Addresses in an arena are compared with the
-    lifetimes of its buffers; without addresses, the arena is packed again. The models of other allocators run again.
+    The lower bound is proven again in one of three ways: from the graph nodes and dual prices in the plan, with a
+    minimum cut or an integer program, or with the solver that proved it, which starts from the plan's schedule. A bound
+    is refused if it is not proven within 30 seconds, or if its source is none of these. `Plan.load` gives a solver one
+    second. Without a proof in that time, the bound is only a claim (``plan.bound.proven`` is False). Addresses in an
+    arena are compared with the lifetimes of its buffers. Without addresses, the arena is packed again. The models of
+    other allocators run again.
 
     The plan defines the problem: its options of `differentiate`, its budget, link, allocator and constraints, which
     `remat verify` prints. Its solver, seconds and `details`, such as overheads of other solvers, cannot be checked

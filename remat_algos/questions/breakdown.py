@@ -49,7 +49,7 @@ WORDS: Mapping[str, str] = {
 """The type of layer that a word in a node's name implies. Words are parts between dots, without trailing numbers."""
 
 INNER: Mapping[str, str] = dict.fromkeys(("self", "source", "cross"), "attention")
-"""The same for words that imply a type only if they are not the first part of a name."""
+"""The type of layer that a word implies only if it is not the first part of a name."""
 
 _RANK = {name: rank for rank, name in enumerate(dict.fromkeys([*WORDS.values(), *INNER.values()]))}
 
@@ -137,7 +137,6 @@ class Breakdown(Result):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The headings of `rows`."""
         return (self.by, *STRUCTURES, "together", "share", "compute", "recomputed")
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -171,9 +170,9 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
     subject : Plan, Simulation or ComputationGraph
         For a graph, its run without rematerialization is broken down.
     by : {"layer", "operation"}
-        "layer" groups nodes as the papers do, by operations and by words in their names, such as "attention". The bytes
-        of a gradient belong to the layer of its value; the compute of a gradient belongs to the layer that is
-        differentiated; a resident belongs to the layer that reads it first.
+        "layer" groups nodes by operations and by words in their names, such as "attention". The bytes of a gradient
+        belong to the layer of its value. The compute of a gradient belongs to the layer that is differentiated. A
+        resident belongs to the layer that reads it first.
 
     Returns
     -------

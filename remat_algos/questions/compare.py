@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def note(self) -> str:
-        """The reason why there is no plan, or a note on a plan whose search failed or which only changes the order."""
+        """The reason why there is no plan. For a plan, a note if its search was cut short or it is only reordered."""
         if self.plan is None:
             return self.reason.removeprefix(f"{self.solver} does not support this graph: ")
         ended = (f"{word}, the best found" for word, so in self.plan.report.cut_short.items() if so)

@@ -65,7 +65,7 @@ class Difference(Result):
         return values[np.argsort(-plan.graph.memory[values], kind="stable")].tolist()
 
     def nodes(self, sign: int) -> list[int]:
-        """Return the nodes that the first plan (1) or the other plan (-1) runs more often, largest bytes first."""
+        """Return the nodes that the first plan (1) or the other plan (-1) runs more often, by decreasing bytes."""
         nodes = np.flatnonzero(self.more_runs * sign > 0)
         return nodes[np.argsort(-self.plan.graph.node_memory[nodes], kind="stable")].tolist()
 
@@ -101,7 +101,6 @@ class Difference(Result):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The headings of `rows`."""
         return ("", *self.names, "difference")
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -153,7 +152,6 @@ class Difference(Result):
 
 
 def check_same_graph(plans: Sequence[Plan]) -> None:
-    """Raise PlanError if plans are for different graphs."""
     if len({(plan.graph.source_hash, plan.graph.hash) for plan in plans}) > 1:
         raise PlanError(
             "the plans were made for different graphs, or differentiated differently; they cannot be compared"

@@ -34,7 +34,7 @@ Build = Callable[[int], ComputationGraph]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The largest value that fits the budget, and its plan. `tried` maps each tried value to why it fails, or to ""."""
+    """The largest `value` with a plan within the budget. `tried` maps each value tried to why it fails, or to ""."""
 
     solver: str
     value: int | None
@@ -72,7 +72,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fits(Result, Sequence[Fit]):
-    """The fits of several solvers; `refused` maps each value whose graph cannot be built to the reason."""
+    """The fits of several solvers. `refused` maps values to the reasons why their graphs cannot be built."""
 
     budget: Budget
     fits: tuple[Fit, ...]
@@ -110,7 +110,7 @@ class Fits(Result, Sequence[Fit]):
             yield (solver, largest, *figures, "" if entry.too_much is None else str(entry.too_much))
 
     def notes(self) -> Iterator[str]:
-        """Yield why solvers fit no value, why the next larger value cannot be built, and why the search stopped."""
+        """Yield reasons: of solvers without a plan, of values that cannot be built, and of the end of the search."""
         yield from by_reason({entry.solver: entry.reason for entry in self.fits if entry.value is None})
         for value in sorted(self.refused.keys() & {entry.too_much for entry in self.fits}):
             yield f"{value} cannot be built: {self.refused[value]}"
@@ -190,8 +190,8 @@ def fit(
         return built if isinstance(built, str) else _plan(request_of(built, solver=name), clock)
 
     fits: dict[str, Fit] = {}
-    # Each solver starts at the largest value that the baseline fits. "auto" starts at the largest value that any solver
-    # fits, since it rarely fits a much larger one.
+    # Each solver starts at the largest value for which the baseline has a plan. "auto" starts at the largest value for
+    # which any solver has a plan, since "auto" rarely gets much further.
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
         if any(entry.stop is Stop.INTERRUPTED for entry in fits.values()):
             fits[name] = Fit(name, None, None, {}, Stop.INTERRUPTED)
@@ -229,7 +229,7 @@ def _largest(
     stride: int,
     clock: Clock,
 ) -> Fit:
-    """Find the largest value that fits for one solver. The stride doubles from index `floor`, which fits or is -1."""
+    """Find the largest value with a plan of one solver. The stride doubles from index `floor`, which fits or is -1."""
     tried: dict[int, str] = {}
     best, low, high, place = None, -1, len(values), max(floor, 0)
     with until_stopped() as ending:

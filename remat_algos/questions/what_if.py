@@ -1,4 +1,4 @@
-"""Decisions made by hand: keep or recompute chosen nodes, and add or remove the runs that this needs."""
+"""Decisions made by hand: keep or recompute chosen nodes, and add or remove runs accordingly."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -121,7 +121,7 @@ class SearchKernel:
         return bool(self.state.start(order[order >= 0], *limits, goal, within))
 
     def cool(self, hot: float, cold: float, part: float) -> None:
-        """Set the temperature at the share `part` of geometric cooling from `hot` to `cold` (times the mean cost)."""
+        """Set the temperature, which falls from `hot` to `cold` mean costs as `part` grows from 0 to 1."""
         # Round before multiplying by the mean, so that a search does not depend on the machine or the unit of cost.
         self.state.temperature = self.mean_compute * float(np.float32(hot * (cold / hot) ** part))
 
@@ -143,7 +143,8 @@ def _exponentials() -> Float64:
     return np.round(-np.log(middle) * 2**16) / 2**16
 
 
-ANY_GOAL = 2**62  # any schedule within the limit
+# A goal on the cost that every schedule within the limit reaches.
+ANY_GOAL = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -268,7 +269,7 @@ class Annealer:
     def each(
         self, points: Sequence[tuple[int, Sequence[Annealed]]], work: int
     ) -> Generator[Annealed, None, list[Annealed]]:
-        """Search within each limit of `points` from its own starts. Yield improvements; return the best per limit."""
+        """Search within the limit of each (limit, starts) pair. Yield improvements; return the best per limit."""
         goal, searches = self.graph.needed_compute, list[tuple[int, int, int, Annealed]]()
         bests = [min(starts, key=lambda start: self.key(start, limit)) for limit, starts in points]
         for i, (limit, starts) in enumerate(points):
@@ -304,7 +305,7 @@ class Annealer:
         cooling: tuning.Round,
         step: float | None,
     ) -> tuple[Annealed | None, Stop]:
-        """Run one search; with `step`, lower the limit to `step` times the lowest peak as the search finds it."""
+        """Run one search. With `step`, lower the limit in stages to `step` times the lowest peak of the last stage."""
         result, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
         while True:
             best = result or start

@@ -32,7 +32,7 @@ class Constraints:
     Parameters
     ----------
     graph : ComputationGraph
-        The graph to run; for training, the graph with its backward part.
+        The graph to run. For training, it is the graph with its backward part.
     max_runs : int or mapping of str to int, optional
         Maximum runs of every node, 1 or more; or a mapping from nodes to maximum runs.
     fixed_order : bool

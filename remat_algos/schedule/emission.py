@@ -30,7 +30,6 @@ def baseline(graph: ComputationGraph) -> Simulation:
 
 
 def baseline_peak(graph: ComputationGraph) -> int:
-    """Return the peak of the baseline, in bytes."""
     return baseline(graph).peak_memory
 
 
@@ -291,7 +290,7 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
     block, _, successor_from, co_input_from = lower_sets.on(graph)
     owner = np.where(graph.forward, np.arange(graph.n_nodes), graph.owner)
     home = np.where(block < 0, n_blocks - 1, block)[owner]
-    # For a forward value, the smallest i for which L_i or the co-inputs of L_i contain it; for a gradient, the smallest
+    # For a forward value, the smallest i for which L_i or the co-inputs of L_i contain it. For a gradient, the smallest
     # i for which d+(L_i) contains it. The backward part visits blocks in descending order, so block i needs it last.
     needed_by = np.where(graph.forward, np.minimum(home, co_input_from), successor_from[owner])
     missing = graph.forward & graph.needed & ~kept & (not lazy)

@@ -147,7 +147,7 @@ def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32
 
 @checked_arguments
 def sink_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
-    """Move runs later, as long as each computes at least as many bytes as it frees.
+    """Move each run later if it computes at least as many bytes as it frees.
 
     A run moves to just before its first reader, unless values that it reads would have to stay live longer and are
     larger than the values that it computes. It never moves past a recomputation of a value that it reads, and it stays
@@ -197,7 +197,7 @@ def sink(simulation: Simulation) -> Simulation:
 
 @checked_arguments
 def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -> Simulation:
-    """Improve a schedule by all passes: remove dead runs, keep values live until they are read, move runs later.
+    """Improve a schedule with all passes: remove dead runs, keep values live until they are read, move runs later.
 
     For each key of `reuse_values`, two passes alternate: `sink_runs` frees memory, and `reuse_values` uses it. If any
     schedule is within the limit, the result has the minimum compute and, among equal ones, the lowest peak. Otherwise

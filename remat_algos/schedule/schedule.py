@@ -17,7 +17,7 @@ from remat_algos.wording import counted, one_line
 class Schedule:
     """A sequence of node ids and of loads; a node that occurs more than once is recomputed.
 
-    A value is freed as soon as no node reads it before its own node runs again; an output is freed at the end. Every
+    A value is freed after the last read that precedes the next run of its node. An output is freed at the end. Every
     value that is loaded somewhere is stored once, by default right after the first run of its node.
 
     Parameters

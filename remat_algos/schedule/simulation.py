@@ -20,7 +20,7 @@ from remat_algos.wording import counted, format_bytes, one_line, shortened
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lifetimes:
-    """Lifetimes of instances: one instance per value and step that computes or loads it.
+    """Lifetimes of instances. Each step creates one instance of every value that it computes or loads.
 
     Step s creates the instances `instance_indptr[s]:instance_indptr[s + 1]`, loads first. `value[i]` is live until step
     `end[i]`: its last read before the value is computed or loaded again. An instance that is never read is freed after
@@ -44,7 +44,7 @@ LOADED = "loaded"
 
 
 class Step(NamedTuple):
-    """A step of a schedule, which runs one node; instances index `lifetimes.value` and `lifetimes.end`.
+    """A step of a schedule, which runs one node. Instances are indices into `lifetimes.value` and `lifetimes.end`.
 
     `reads` contains (value, instance) in argument order. Loads begin before the run. After the run, stores begin in the
     order of `stores`, and then the instances in `frees` are freed.
@@ -232,7 +232,7 @@ class Simulation:
         """Return the live bytes per step, int64[m], for each of `ROLES`; they sum to `memory_trace`.
 
         Keys: "kept" (forward values of a node's first run), "recomputed" (forward values of later runs), "gradients"
-        (values of the backward part), "workspace"; with loads also "loaded".
+        (values of the backward part) and "workspace". If the schedule has loads, there is also "loaded".
 
         Examples
         --------
@@ -282,7 +282,7 @@ class Simulation:
     def steps(self) -> Iterator[Step]:
         """Yield each step with the instances that it reads, creates and frees.
 
-        A step reads the newest instance of a value; for an output, it reads the first, which stays live to the end and
+        A step reads the newest instance of a value. For an output, it reads the first, which stays live to the end and
         is never freed. Later instances of an output are never read, and are freed after their own step.
 
         Examples
@@ -334,9 +334,9 @@ class Simulation:
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
         """Yield the actions of the schedule in order of execution, with ids or, if `names`, with names.
 
-        Actions are ("compute", node) and ("free", value); with loads also ("store", value), which begins a copy to the
-        host, and ("load", value), which allocates memory and begins the copy back. Executing them keeps exactly the
-        bytes of `memory_trace` live at each step, with one copy per output.
+        Actions are ("compute", node) and ("free", value). If the schedule has loads, there are also ("store", value),
+        which begins a copy to the host, and ("load", value), which allocates memory and begins the copy back. Executing
+        them keeps exactly the bytes of `memory_trace` live at each step, with one copy per output.
 
         Examples
         --------

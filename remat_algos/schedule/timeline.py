@@ -89,7 +89,7 @@ class Timeline:
 
     @property
     def step_begin(self) -> Int64:
-        """int64[m]: time at which each step allocates memory, after earlier runs and copies of values freed before."""
+        """int64[m]: time at which each step allocates memory: earlier runs, and copies of freed values, have ended."""
         simulation, lives = self.simulation, self.simulation.lifetimes
         begin, waits = np.append(0, self.end), np.zeros(lives.value.size, np.int64)
         if self.stores.size:
@@ -189,12 +189,13 @@ class Timeline:
 def timeline(
     simulation: Simulation, link: AnyLink | None = None, share: float = 1.0, limit: int | None = None
 ) -> Timeline:
-    """Time a schedule on three in-order engines (compute, store, load), or without a link on the compute engine only.
+    """Time a schedule on three in-order engines (compute, store, load), or on one (compute) if there is no link.
 
     A store starts after its step in the schedule. A load starts when its step starts and its store has ended. A run
     waits until the values that it reads are loaded. It also waits for the stores of values freed before it, except
-    those whose memory may linger within `limit` bytes. The link runs at `share` of its rates (`link.share` for plans).
-    Raise ScheduleError if values are loaded without a link, and GraphError if a link meets costs without a time unit.
+    stores of values whose memory can stay allocated within `limit` bytes. The link runs at `share` of its rates
+    (`link.share` for plans). Raise ScheduleError if values are loaded without a link, and GraphError if there is a link
+    but the costs have no time unit.
     """
     graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
     link = None if link is None else get_link(link)
@@ -262,7 +263,7 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
 
     At the step with the most live bytes, evict the value with the largest product of bytes and steps until its next
     read, among `leaving` (bool[n_values], by default all except outputs). Lingering memory counts as free. `clock` may
-    stop the search by an exception.
+    raise an exception, which stops the search.
     """
     if simulation.schedule.lingering.size:
         simulation = simulate(simulation.graph, Schedule(simulation.schedule.order, simulation.schedule.loads))
@@ -270,8 +271,8 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
     trace, gaps = simulation.memory_trace.copy(), _gaps(simulation, leaving)
     size = graph.memory[value[gaps[:, 0]]]
     gaps, size = (each[np.lexsort((-gaps[:, 0], size * (gaps[:, 2] - gaps[:, 1])))] for each in (gaps, size))
-    # A segment tree over the steps. Each gap is stored in the few tree nodes that cover its steps; the best gap is
-    # last.
+    # A segment tree over the steps. Each gap is stored in the few tree nodes that cover its steps. The best gap of a
+    # tree node is the last in its list.
     n_leaves = len(schedule)
     over: list[list[int]] = [[] for _ in range(2 * n_leaves)]
     for place, (before, after) in enumerate(gaps[:, 1:].tolist()):

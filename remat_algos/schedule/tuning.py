@@ -1,10 +1,10 @@
-"""Tuning constants of schedules, without those of effort.py. The comment at each one describes its trade-off."""
+"""Tuning constants of schedules. The comment at each one describes its trade-off. Others are in effort.py."""
 
 from typing import NamedTuple
 
 
 class Round(NamedTuple):
-    """A round of searches that cool from `hot` to `cold`, in mean costs of a node, with `share` of all work."""
+    """A round of searches with `share` of all work. They cool from `hot` to `cold` times the mean cost of a node."""
 
     share: float
     hot: float

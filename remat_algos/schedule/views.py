@@ -149,7 +149,6 @@ def checked_steps(steps: range | None, count: int) -> range:
 
 
 def step_remedy(count: int) -> str:
-    """Return the clause that lists the valid steps."""
     if not count:
         return "the schedule has no steps; leave steps out"
     return f"the schedule has {counted(count, 'step')}; give a first step from 0 and a later end up to {count}"
@@ -207,7 +206,7 @@ def stage_matrices(simulation: Simulation) -> StageMatrices:
     """Return the matrices R and S of any schedule.
 
     A stage ends with each first run of a node, as in jain2020. If the runs of a stage are not in the order of first
-    runs, the stage is split at each run that does not come after its predecessor in that order.
+    runs, a new stage begins at each run that breaks this order.
 
     Parameters
     ----------
@@ -395,10 +394,7 @@ def clock(played: Timeline) -> str:
 
 
 def trace_events(played: Timeline) -> dict[str, Any]:
-    """Return trace events for Perfetto and `chrome:
-
-    tracing`; costs without a time unit count as microseconds.
-    """
+    """Return trace events for Perfetto and `chrome://tracing`. Costs without a time unit count as microseconds."""
     events: list[dict[str, Any]] = [_named("process_name", name=f"plan ({clock(played)})")]
     for thread, (engine, row) in enumerate(spans(played).items()):
         events.append(_named("thread_name", thread, name=engine))

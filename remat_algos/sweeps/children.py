@@ -135,7 +135,8 @@ class Child:
             pause = tuning.LOOK_AGAIN if memory is not None else tuning.SIGN
             if wait([self.process.stdout.fileno()], min(pause, left or tuning.SIGN)):
                 return
-            if self.has_ended():  # children may keep the pipe
+            # The process may have ended although its children still have the pipe open.
+            if self.has_ended():
                 raise Died(self._reason())
             used = self._resident() if memory is not None else 0
             if memory is not None and used > memory:

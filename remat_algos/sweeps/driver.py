@@ -341,7 +341,7 @@ class _Drive:
         """Submit a job again if it was lost with its worker, up to `tuning.LOST` times."""
         self.tries[name] -= 1
         self.lost[name] += 1
-        self.graphs.pop(self.records[name]["graph"], None)  # may be lost too
+        self.graphs.pop(self.records[name]["graph"], None)  # its graph may be lost
         if self.lost[name] < tuning.LOST:
             self.waiting.append(name)
         else:

@@ -79,7 +79,6 @@ class SweepFolder:
         self._whole = set[str]()
 
     def add_graph(self, data: bytes) -> str:
-        """Store a graph as npz, and return its id."""
         name = _id(data)
         if not self.has_graph(name):
             file = self.graph_file(name)
@@ -157,7 +156,7 @@ class SweepFolder:
         with absent, os.scandir(self.path / "results") as parts:
             for part in parts:
                 if not part.is_dir():
-                    if _PART.fullmatch(part.name):  # a file, not a folder
+                    if _PART.fullmatch(part.name):  # a file replaces the folder
                         yield part.name, part
                     continue
                 with os.scandir(part.path) as files:
@@ -220,7 +219,7 @@ def driving(folder: SweepFolder, part: tuple[int, int], jobs: str) -> Iterator[N
     """Lock part i of n of the jobs for this driver. Raise SweepError if another running driver may solve some of them.
 
     `jobs` is a hash of the list of jobs. Parts overlap if drivers have different lists, or different numbers of parts.
-    The system releases the lock of a killed driver. If the file system supports no locks, every file counts as locked.
+    The system releases the lock of a killed driver. If the system does not support locks, every file counts as locked.
     """
     drivers = folder.path / "drivers"
     _make(drivers)
@@ -262,7 +261,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _lock(file: IO[bytes], *, wait: bool = False) -> bool | None:
-    """Lock a file; return False if another driver has locked it, and None if locks are not supported."""
+    """Lock a file. Return False if another driver has locked it, and None if locks are not supported."""
     if fcntl is None:
         return None
     try:

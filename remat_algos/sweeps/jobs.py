@@ -221,7 +221,7 @@ def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
 
 
 def _content(name: str, value: Any) -> Any:
-    """Return the value of an option. A link is replaced by its record, since a file of the link may change."""
+    """Return the value of an option. A link is replaced by its record, since the file that describes it may change."""
     return get_link(value).record() if name == "link" and value is not None else value
 
 
@@ -362,7 +362,8 @@ def _placed(row: Any, folder: Path) -> Any:
     for name in ("graph", "nodes", "link"):
         if name in placed:
             entry = placed[name]
-            only = name == "link"  # else a string of rates
+            # If no file has the name, a link is a string of rates.
+            only = name == "link"
             several = entry if isinstance(entry, list) else [entry]
             paths = [_path(each, folder, only_if_there=only) for each in several]
             placed[name] = paths if isinstance(entry, list) else paths[0]

@@ -100,7 +100,6 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
         )
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
         return {"stop": self.stop.value, **entries(self, "left damaged rows=records")}
 
     def heading(self) -> Iterator[str]:

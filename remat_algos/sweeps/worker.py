@@ -53,7 +53,7 @@ def serve(modules: list[str]) -> None:
     """Solve jobs until the driver closes the input. The process then ends at once, even during a job."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # solvers may print
-    for number in (signal.SIGINT, signal.SIGTERM):  # only the driver ends this
+    for number in (signal.SIGINT, signal.SIGTERM):  # only the driver stops workers
         signal.signal(number, signal.SIG_IGN)
     use_cores(1)
     for module in modules:
