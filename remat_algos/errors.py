@@ -126,7 +126,7 @@ class BudgetError(RematError):
     template : str
         The request, the best result, and what forces the bound.
     reached : int
-        The lowest simulated peak of any solver, in bytes. If the budget limits reserved bytes, it may be within it.
+        The lowest simulated peak of any solver, in bytes. With a budget of reserved bytes, it may be below the budget.
     lower_bound : int
         Lower bound on the peak of every schedule, in bytes.
     nodes : sequence of int

@@ -138,7 +138,7 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
 
 
 def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
-    """Rename a temporary file: readers never see a partial file and, with `durable`, no power failure leaves one."""
+    """Write a file in one step. Readers never see part of it; with `durable`, no power failure leaves part of it."""
     write_all({file: data}, durable=durable)
 
 

@@ -84,7 +84,7 @@ class Registry(Generic[Entry]):
         self.entries: dict[str, Entry] = {}
 
     def add(self, entry: Entry) -> None:
-        """Register a function. A function of the package does not replace a user's function with the same name."""
+        """Register a function. A function of the package does not replace a user's function of the same name."""
         home = f"{self.package.__name__}.{entry.name}"
         earlier = self.entries.get(entry.name, entry)
         if entry.function.__module__ != home or earlier.function.__module__ == home:

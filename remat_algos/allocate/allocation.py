@@ -30,7 +30,7 @@ def whole_numbers(array: ArrayLike, what: str, count: int | None = None, *, size
 
 
 def is_byte_count(number: Any) -> TypeGuard[int]:
-    """Return True for integers of any size that are 0 or more, and False for floats, even whole ones."""
+    """Return True for integers of any size that are 0 or more, and False for all floats, such as 2.0."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 0)
 
 

@@ -239,7 +239,7 @@ class ArenaPacking(Packing):
 
 
 class _Assignment:
-    """Assign blocks to arenas, largest first. This decides cases of about twenty buffers that `ArenaPacking` cannot."""
+    """Assign blocks to arenas, largest first. Decide cases of about twenty buffers that `ArenaPacking` cannot."""
 
     def __init__(self, row: _ArenaRow, packing: ArenaPacking) -> None:
         blocks = self.blocks = row.blocks

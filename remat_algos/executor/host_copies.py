@@ -26,7 +26,7 @@ runs. ("free", value): a value is freed."""
 ENDED = {"store": "stored", "load": "loaded"}
 
 Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | None]]
-"""Two queues that receive the error of a copy, or None, when it ends: the run and the value's load wait on one each."""
+"""When a copy ends, both queues receive its error or None. The run waits on the first, a later load on the second."""
 
 
 class ThreadEngine:

@@ -382,7 +382,7 @@ def validate(
 
 
 class MonitoredOperators:
-    """Operators that count runs and record GPU memory. If `start` is a list, it contains residents to restore."""
+    """Operators that count runs and record GPU memory. If `start` is a list, residents are restored from it."""
 
     def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None = None) -> None:
         self.operators, self._start = operators, start

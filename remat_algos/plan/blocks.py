@@ -229,7 +229,7 @@ def _eager_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple
 
 
 def _graph_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
-    """Return the nodes to recompute for gradients, and for each block the first gradient that reads one of these."""
+    """Return the nodes to recompute for gradients, and for each block the first gradient that reads such a node."""
     reads = member_reads(graph, blocks)
     again = needed_again(reads.required, ~saved & ~reads.leaves, reads.inside)
     first = np.full(len(blocks), graph.n_nodes, np.int32)

@@ -34,7 +34,7 @@ NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
 class Checked(NamedTuple):
-    """The results of checking a plan. Only a strict check proves `narrower`, a bound for fewer schedules."""
+    """The results of checking a plan. `narrower` bounds fewer schedules than `bound`; only a strict check proves it."""
 
     graph: ComputationGraph
     simulation: Simulation

@@ -222,7 +222,7 @@ class Plan(Result):
 
     @property
     def _played(self) -> Timeline:
-        """Times of runs and copies; without a link, compute serves as time."""
+        """Times of runs and copies. Without a link, the compute of each run is its time."""
         return self.timeline or timeline(self.simulation)
 
     @property

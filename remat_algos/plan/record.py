@@ -194,7 +194,7 @@ LINK_KINDS: Mapping[str, type | tuple[type, ...]] = {
 }
 """Entries that every plan with a link contains, and no other plan."""
 TIME_KINDS = {"bound": (int, float, type(None))}
-"""Types of entries that are times if the plan has a link. Without a link, they are whole numbers of compute."""
+"""Types of entries that are times if the plan has a link. Without a link, they are compute, in whole numbers."""
 WHOLE = {key for key, kind in {**KINDS, **LINK_KINDS}.items() if kind in (int, (int, type(None)))}
 WHOLE |= {"version", "schedule", "loads", "lingering", "stores", "offsets", "peak_bound"}
 """Entries that consist of whole numbers; JSON may write these as 1.0."""

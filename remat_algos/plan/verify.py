@@ -18,7 +18,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
 
     The lower bound is proven again in one of three ways: from the graph nodes and dual prices in the plan, with a
     minimum cut or an integer program, or with the solver that proved it, which starts from the plan's schedule. A bound
-    is refused if it is not proven within 30 seconds, or if its source is none of these. `Plan.load` gives a solver one
+    is refused if it is not proven within 30 seconds, or if it has another source. `Plan.load` gives a solver one
     second. Without a proof in that time, the bound is only a claim (``plan.bound.proven`` is False). Addresses in an
     arena are compared with the lifetimes of its buffers. Without addresses, the arena is packed again. The models of
     other allocators run again.

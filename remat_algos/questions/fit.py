@@ -34,7 +34,7 @@ Build = Callable[[int], ComputationGraph]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The largest `value` with a plan within the budget. `tried` maps each value tried to why it fails, or to ""."""
+    """The largest `value` whose graph has a plan in the budget. `tried` maps values to why they fail, or to ""."""
 
     solver: str
     value: int | None
@@ -110,7 +110,7 @@ class Fits(Result, Sequence[Fit]):
             yield (solver, largest, *figures, "" if entry.too_much is None else str(entry.too_much))
 
     def notes(self) -> Iterator[str]:
-        """Yield reasons: of solvers without a plan, of values that cannot be built, and of the end of the search."""
+        """Yield notes: why solvers have no plan, why the next larger value cannot be built, why the search stopped."""
         yield from by_reason({entry.solver: entry.reason for entry in self.fits if entry.value is None})
         for value in sorted(self.refused.keys() & {entry.too_much for entry in self.fits}):
             yield f"{value} cannot be built: {self.refused[value]}"

@@ -148,7 +148,7 @@ def _point(solver: str, plan: Plan, best: bool) -> dict[str, Any]:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """Return the undominated plans, lowest peak first. Among equal ones, prefer no_remat, then the largest bound."""
+    """Return the undominated plans, lowest peak first. Among equal plans, prefer no_remat, then the largest bound."""
     preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound.amount if plan.bound else 0)))
     return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.time)))
 

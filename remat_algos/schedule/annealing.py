@@ -121,7 +121,7 @@ class SearchKernel:
         return bool(self.state.start(order[order >= 0], *limits, goal, within))
 
     def cool(self, hot: float, cold: float, part: float) -> None:
-        """Set the temperature, which falls from `hot` to `cold` mean costs as `part` grows from 0 to 1."""
+        """Set the temperature. It falls from `hot` to `cold`, in multiples of the mean cost, as `part` rises to 1."""
         # Round before multiplying by the mean, so that a search does not depend on the machine or the unit of cost.
         self.state.temperature = self.mean_compute * float(np.float32(hot * (cold / hot) ** part))
 
@@ -202,7 +202,7 @@ class Annealer:
         return Annealed(played.simulation, start, moves, played.last)
 
     def key(self, annealed: Annealed, limit: int) -> tuple[bool, bool, int, int]:
-        """Return a sort key: first schedules within the limit, by cost; then others, by peak; violations come last."""
+        """Return a sort key: schedules within the limit by cost, then others by peak. Violations of rules come last."""
         rules, (peak, compute) = self.constraints, annealed.figures
         violates, above = rules is not None and rules.violation(annealed.simulation) is not None, peak > limit
         return violates, above, *((peak, compute) if above else (compute, peak))
@@ -305,7 +305,7 @@ class Annealer:
         cooling: tuning.Round,
         step: float | None,
     ) -> tuple[Annealed | None, Stop]:
-        """Run one search. With `step`, lower the limit in stages to `step` times the lowest peak of the last stage."""
+        """Run one search. With `step`, it has stages, each limited to `step` times the lowest peak before."""
         result, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
         while True:
             best = result or start

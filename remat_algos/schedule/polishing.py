@@ -200,8 +200,8 @@ def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -
     """Improve a schedule with all passes: remove dead runs, keep values live until they are read, move runs later.
 
     For each key of `reuse_values`, two passes alternate: `sink_runs` frees memory, and `reuse_values` uses it. If any
-    schedule is within the limit, the result has the minimum compute and, among equal ones, the lowest peak. Otherwise
-    it has the lowest peak and, among equal ones, the minimum compute. So a limit of 0 minimizes the peak.
+    schedule is within the limit, the result has the minimum compute, and ties are broken by the lowest peak. Otherwise
+    it has the lowest peak, and ties are broken by the minimum compute. So a limit of 0 minimizes the peak.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tuning constants of schedules. The comment at each one describes its trade-off. Others are in effort.py."""
+"""Tuning constants of schedules. The comment at each one describes its trade-off. Other limits are in effort.py."""
 
 from typing import NamedTuple
 

@@ -362,7 +362,7 @@ def _placed(row: Any, folder: Path) -> Any:
     for name in ("graph", "nodes", "link"):
         if name in placed:
             entry = placed[name]
-            # If no file has the name, a link is a string of rates.
+            # If no file has the name, the link is built in or a string of rates.
             only = name == "link"
             several = entry if isinstance(entry, list) else [entry]
             paths = [_path(each, folder, only_if_there=only) for each in several]
