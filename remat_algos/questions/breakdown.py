@@ -137,6 +137,7 @@ class Breakdown(Result):
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The headings of `rows`."""
         return (self.by, *STRUCTURES, "together", "share", "compute", "recomputed")
 
     def rows(self) -> Iterator[tuple[str, ...]]:
