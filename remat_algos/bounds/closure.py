@@ -53,15 +53,15 @@ def overhead_bound(
     start: LowerBound | None = None,
     look: Callable[[], object] | None = None,
 ) -> LowerBound:
-    """Return a lower bound on the compute, or with a link on the time, of all schedules with a peak up to `limit`.
+    """Return a lower bound on the compute (with a link: the time) of all schedules with a peak up to `limit`.
 
     At the first run of a node v, all ancestors of v have run and no descendant of v has run; other nodes may have run.
     Take a value that is computed before this step and read after it. Either it is live at the step, or its node is
-    recomputed later. The cheapest choice for all such values that fits in the limit at this step is a lower bound on
-    the overhead, for any order and any number of recomputations. If the limit is replaced by a price per byte
-    (Lagrangian relaxation), the choice is a minimum cut, or equivalently a maximum closure: the closure bound. With a
-    link, a value may also be stored and loaded again at a price per link time. This is the linear relaxation of
-    `moment_bound` with one moment.
+    recomputed later. Choose for all such values at once, so that the live values fit in the limit at this step. The
+    minimum cost of the recomputed nodes is a lower bound on the overhead, for any order and any number of
+    recomputations. If the limit is replaced by a price per byte (Lagrangian relaxation), the choice is a minimum cut,
+    or equivalently a maximum closure: the closure bound. With a link, a value may also be stored and loaded again at a
+    price per link time. This is the linear relaxation of `moment_bound` with one moment.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def forced_values(graph: ComputationGraph, node: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class ClosureCuts:
-    """Searches for minimum cuts if values cannot leave the device; a kernel tries many nodes and prices per byte."""
+    """Searches for minimum cuts in which values stay on the device. A kernel tries many nodes and prices per byte."""
 
     graph: ComputationGraph
 

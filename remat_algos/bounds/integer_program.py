@@ -74,7 +74,7 @@ def solve_integer_program(
 
     `state` is the value of a fixed variable, or `FREE`. Free variables lie between 0 and `most`; variables marked in
     `whole` are integers. HiGHS has absolute tolerances of about 1e-6, so scale the cost until the optimum is far above
-    1. It cannot be interrupted. In the result, `x` is None without a solution, and `mip_dual_bound` is always valid.
+    1. HiGHS cannot be interrupted. In the result, `x` is None without a solution, and `mip_dual_bound` is always valid.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # type: ignore[import-untyped]
 

@@ -43,7 +43,7 @@ class LinkCuts:
 
     @cached_property
     def begin(self) -> Int64:
-        """int64[n_values]: minimum compute before the store of a value can begin, if the moment follows its run."""
+        """int64[n_values]: minimum compute before a value can be stored, if its node runs before the moment."""
         graph, nodes = self.graph, self.graph.needed
         if nodes.sum() > tuning.MANY_NODES:
             nodes = nodes & ~descendants(graph, int(bytes_in_id_order(graph).argmax()))
@@ -198,7 +198,7 @@ class _Ascent:
         self._cut(prices)
 
     def climb(self, best: int) -> None:
-        """Add cuts, and start times for late stores, until the LP optimum is near the bound or below `best`."""
+        """Add cuts, and variables for start times of stores, until the LP optimum is near the bound or below `best`."""
         while len(self.lines) < tuning.MAX_LINK_CUTS:
             prices, above, share = self._top()
             if above - max(self.best, best) > tuning.NEAR_TIME * self.pass_:
@@ -237,7 +237,7 @@ class _Ascent:
         return prices, solution.x[0] * self.pass_, -solution.ineqlin.marginals[:-1]
 
     def _late_start(self, share: Any) -> bool:
-        """Add the start time whose stores end last under the convex weights `share`; return False if none ends late."""
+        """Average the stores of all cuts with weights `share`; if they end late, add a start time and return True."""
         moment = self.moment
         loaded = np.zeros(moment.graph.n_values)
         for part, line in zip(share, self.lines, strict=True):

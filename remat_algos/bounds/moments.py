@@ -112,7 +112,7 @@ class _MomentChoice:
         return most if self.clock.left is None else min(most, self.clock.left)
 
     def longer(self, base: LowerBound) -> Iterator[LowerBound]:
-        """Yield bounds with one more moment; the best programs that a short limit leaves unsolved get a longer one."""
+        """Yield bounds with one more moment. The best programs that are not solved in a short time get more time."""
         best = base.amount
         stopped: list[tuple[float, float, tuple[int, ...]]] = []
         for chain in self.promising(base):
@@ -236,7 +236,7 @@ class _Program:
         self.repeatable = _repeatable(graph)
         # In each column, at most one variable may be 1.
         self.single_runs = self.variables.windows[:, ~self.repeatable & graph.needed]
-        self.above = inf  # objective of a solution
+        self.above = inf  # upper bound on the optimum
         self.state: Int8 = np.full(self.variables.size, FREE, np.int8)
         self._fix()
         self.clauses = np.concatenate(

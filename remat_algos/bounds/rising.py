@@ -26,9 +26,9 @@ def rising(
 ) -> Iterator[LowerBound]:
     """Yield increasing lower bounds for all schedules whose peak, without residents, is within a limit.
 
-    The bound of one pass comes first, then bounds from minimum cuts, then moment bounds if the effort allows them, or
-    `last` is true for a plan that a search returned. With copy `times`, the bounds are on the time of schedules that
-    may also copy values over a link. At the deadline, the clock raises OutOfTime.
+    The bound of one pass comes first, then bounds from minimum cuts, then moment bounds if the effort allows them.
+    More are allowed with `last`, for a plan that a search has returned. With copy `times`, the bounds are on the time
+    of schedules that may also copy values over a link. At the deadline, the clock raises OutOfTime.
 
     `start` is a bound for this limit or a larger one; its node and price are tried first. `closure` is the closure
     bound for exactly this limit, if already computed.
@@ -108,7 +108,7 @@ def prove(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundCurve:
-    """Lower bounds on compute and closure bounds for several limits, ascending; `stop` says how the search ended."""
+    """Closure bounds, and lower bounds on compute, for several ascending limits; `stop` says how the search ended."""
 
     graph: ComputationGraph
     limits: tuple[int, ...]

@@ -76,7 +76,7 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     repeats : int, optional
         Number of timings of each operation. The fastest timing is used, and for launches the median.
     size : int, optional
-        The maximum order of the matrices. Orders are doubled up to it while products are fast.
+        The maximum order of the matrices. Orders are doubled up to this maximum, or until products take too long.
 
     Returns
     -------

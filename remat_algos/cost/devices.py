@@ -177,7 +177,7 @@ class Device(Result):
         return self.multiprocessors * self.tile**2
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
+        """Return the device as a dict, which is the content of a device file."""
         own = "" if self.link is None else "link"
         tiles = "" if self.multiprocessors is None else "multiprocessors tile"
         figures = entries(self, f"name flops bandwidth launch memory source {own} {tiles}")

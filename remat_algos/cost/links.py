@@ -131,8 +131,8 @@ class Link:
         Parameters
         ----------
         link : Link, str or mapping
-            A name of the table, regardless of case, blanks and hyphens: "pcie5". Bytes per second: "50GB/s" both ways,
-            or "50GB/s,25GB/s" (store, load). Or a `record`, in which rates and `host` may also be strings.
+            A name from the table, such as "pcie5"; case, blanks and hyphens are ignored. Or rates: "50GB/s" for both
+            directions, "50GB/s,25GB/s" for stores and loads. Or a `record`; its rates and `host` may also be strings.
         share : float or str, optional
             Share of the rates that plans use, instead of the link's own.
 
@@ -226,7 +226,7 @@ class Link:
         Raises
         ------
         GraphError
-            The errors of `times`.
+            In the same cases as `times`.
 
         Examples
         --------
@@ -307,7 +307,7 @@ class Link:
         return self.out, self.into, self.latency, self.host, self.share
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
+        """Return the link as a dict for JSON; `Link.of` accepts this dict."""
         return {key: getattr(self, key) for key in _KEYS}
 
 

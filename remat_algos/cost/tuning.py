@@ -22,5 +22,5 @@ STREAM_BYTES = 2**27
 # Number of operations that one timing runs in a row. LAUNCHES_TIMED: tiny operations. COPIES_TIMED: copies between
 # device and host. Higher: more reliable times, more time.
 LAUNCHES_TIMED, COPIES_TIMED = 200, 16
-# Sizes of these copies, 4 KiB to 64 MiB. More sizes: a more reliable fit of latency and rate, more time.
+# Sizes of the copies between device and host, 4 KiB to 64 MiB. More: a better fit of latency and rate, more time.
 COPY_SIZES = tuple(4**k for k in range(6, 14))

@@ -144,7 +144,7 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
 
 
 def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
-    """Return the sizes or costs of nodes, or None for the default attribute, which the table reader reads by itself."""
+    """Return the sizes or costs of nodes. None means the default attribute, which the table reader reads itself."""
     if isinstance(amounts, Real):
         return _Amounts(what, dict.fromkeys(digraph.nodes, amounts))
     name, remedy = what, "add an entry"

@@ -370,7 +370,7 @@ class _OnnxRows:
         )
 
     def _saved(self, op: str, reads: list[str], values: list[str]) -> list[str] | None:
-        """Return the tensors that a gradient reads, including all indices and conditions, or None for all tensors."""
+        """Return the tensors that a gradient reads, including all indices and conditions. None means all tensors."""
         if op == "Dropout":
             return values[1:] or None  # the mask
         kind = operation_kind(op)

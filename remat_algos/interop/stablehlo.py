@@ -62,7 +62,7 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
     ----------
     lowered : jax.stages.Lowered, jax.export.Exported, jaxlib.mlir.ir.Module, str, path or bytes
         `jax.jit(g).lower(*args)`, `jax.export.export(jax.jit(g))(*args)`, or the module of either. A str is the path
-        of a file or the text of a module, from `exported.mlir_module()` or `lowered.as_text()`; bytes are the text.
+        of a file or the text of a module, from `exported.mlir_module()` or `lowered.as_text()`. The text may be bytes.
     dims : mapping of str to int, optional
         Lengths of symbolic dimensions, such as `{"b": 8}` for `jax.export.symbolic_shape("b, 2*b")`. "arg1[0]" is axis
         0 of argument 1 if the module has no symbol for it.

@@ -55,7 +55,7 @@ def budget_error(
 ) -> BudgetError:
     """Return the error for a budget that no candidate meets.
 
-    `proof` may prove that no schedule fits, `dropped` violate a constraint, and `least` is for the budget "least".
+    `proof` may prove that no schedule fits. All of `dropped` violate a constraint. `least` has the lowest known peak.
     """
     graph = limits.graph
     bound, nodes = least_peak_bound(graph)
@@ -67,7 +67,7 @@ def budget_error(
     known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
     known = {name: reason for name, reason in known.items() if not (violates and reason == RULED_OUT)}
     if len(reasons) > 1 and _proven(limits, max(bound, *map(_peak_bound, candidates), 0), proof):
-        known = {}  # proven, so reasons are irrelevant
+        known = {}  # no solver could succeed
     without = [
         f"{reason} (no plan from {listed([name for name in known if known[name] == reason])})"
         for reason in dict.fromkeys(known.values())

@@ -75,7 +75,7 @@ class Limits:
 
     @property
     def solver_limit(self) -> int | None:
-        """The limit in bytes for solvers: a lower bound if the peak is minimized, None to request a whole frontier."""
+        """The limit for solvers. To minimize the peak, it is a lower bound on the peak. None requests a frontier."""
         if self.limit is not None and not self.budget.least:
             return min(self.limit, LARGEST_SUM)  # larger limits change nothing
         return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None

@@ -37,7 +37,7 @@ def compute_bound(
     closure: LowerBound | None = None,
     goal: int | None = None,
 ) -> tuple[LowerBound, Stop]:
-    """Return a lower bound on compute within the limit or `peak`, and the stop; `goal` ends the search early."""
+    """Return a lower bound on compute within the limit or `peak`, and why the search stopped; `goal` stops it early."""
     bound = closure or LowerBound(limits.graph.needed_compute)
     limit = peak if limits.minimizes_peak else limits.limit
     with until_stopped() as ending:
@@ -134,12 +134,12 @@ class Pool:
         self.limits.check_regions()
         self.bounds = Bounds(request, self.limits, clock)
         self.unlimited_run = unlimited_run  # the run for budget "least"
-        self.too_high: SolverRun | None = None  # unlimited run above the limit
+        self.too_high: SolverRun | None = None  # lowest peak exceeds limit
         # Candidates that the allocator has not tried; key: (peak, compute).
         self.waiting: dict[tuple[int, int], Candidate] = {}
         self.reserved: dict[bytes, int] = {}  # key: hash of the order
         self.reports: dict[bytes, SearchReport] = {}  # key: hash of the order
-        self.start: Candidate | None = None  # the user's, if it fits
+        self.start: Candidate | None = None  # the user's schedule, if fitting
         self.best: tuple[Candidate, Reservation] | None = None  # best candidate that fits
         self.fewest: tuple[Candidate, Reservation] | None = None  # candidate with fewest reserved bytes
         self.n_tried = 0
@@ -289,7 +289,7 @@ class Pool:
             self._until_reserved(limits.limit if unmet and limits.limit is not None else self.fewest[1].memory)
 
     def _reserve_known(self) -> None:
-        """Run the allocator on the start if it may be better; after an interrupt, on the best candidate in the pool."""
+        """Run the allocator on the user's start if it may be better, or after an interrupt on the best candidate."""
         limits, start, best = self.limits, self.start, self.best
         if start is not None:
             by_reservation = self.limits.repeats and limits.minimizes_peak
@@ -311,7 +311,7 @@ class Pool:
         return self.limits.repeats and not self._done
 
     def _until_reserved(self, limit: int) -> bool:
-        """Search within several peak limits for a schedule that reserves at most `limit`; True if the first works."""
+        """Search at several peak limits for a schedule that reserves at most `limit`; True if the first succeeds."""
         limits, goal, low, high, n_fitting = self.limits, limit, 0, self.limits.base, 0
         for i in range(tuning.MAX_SEARCHES):
             own = goal == limits.limit and not limits.minimizes_peak
@@ -400,7 +400,7 @@ def _check_served(solver: Solver, run: SolverRun) -> None:
     reason, result = solver.needs(run.limits.graph), run.outcomes.get(solver.name)
     if reason is not None:
         raise GraphError("{name!w} does not support this graph: {reason!w}", name=solver.name, reason=reason)
-    if result is None:  # not run: the start suffices
+    if result is None:  # the start schedule was enough
         return
     error = result.error
     if error is None or any(map(run.limits.fits, result.candidates)):

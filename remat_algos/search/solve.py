@@ -55,18 +55,18 @@ def solve(request: Request) -> Plan:
         Called as `progress(done, 1000, text)`; see `Progress`.
     start : Schedule or sequence of int or str, optional
         A schedule of your own. `search` starts from it as well, and `live_set_search` searches only for better ones.
-        The schedule is also a candidate itself, even with `raw`: if it fits, the plan is never worse. Solvers that do
-        not improve schedules accept no start, and neither do `frontier` and `compare`.
+        The schedule is also a candidate itself, even with `raw`: if it fits, the plan is never worse. `start` cannot be
+        given to solvers that do not improve schedules, to `frontier` or to `compare`.
     gap : float, optional
         The search ends when the overhead is at most this many percentage points above its lower bound. With 0, the
         default for graphs of up to 64 nodes, it ends only at the bound itself. The default for larger graphs is 0.005,
         but 0.1 with effort "fast" if they have 1,000 or more nodes. `gap` has no effect with `raw`, with an allocator
         that models a pool, or if the peak is minimized.
     link : Link, Device, mapping, str or path, optional
-        With a link, values may also be stored on the host and loaded back, and the plan minimizes time. A link is a
-        name from the table, such as "pcie5"; rates, such as "50GB/s" for both directions or "50GB/s,25GB/s" for stores
-        and loads; a device with a link, or its file; or a `cost.Link`, whose `host` limits the bytes on the host. The
-        costs of the graph must be times.
+        With a link, values may also be stored on the host and loaded back, and the plan minimizes time. A link is the
+        name of a common link, such as "pcie5"; rates, such as "50GB/s" for both directions or "50GB/s,25GB/s" for
+        stores and loads; a device with a link, or its file; or a `cost.Link`, whose `host` limits the bytes on the
+        host. The costs of the graph must be times.
     **options
         Options of the solver.
 

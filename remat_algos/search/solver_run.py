@@ -165,14 +165,14 @@ class SolverRun:
             task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=limits.constraints
         )
         self.outcomes: dict[str, Outcome] = {}
-        self._stop = Stop.DONE  # not counting the solvers
+        self._stop = Stop.DONE  # each `Outcome` has its own
         # The candidate with the lowest peak, if even this peak exceeds the limit.
         self.least: Candidate | None = None
         self.running = ""  # the current solver
         self._report_again: Callable[[], None] | None = None  # reports a new best candidate
         self._best: Candidate | None = None
         self._proven = False  # a solver proved `_best` optimal
-        self.peak_bound = 0  # the largest that solvers proved
+        self.peak_bound = 0  # highest bound that solvers proved
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -180,7 +180,7 @@ class SolverRun:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """For each solver that yielded no candidates, or not all of its candidates, the reason."""
+        """Why solvers yielded no candidates or stopped before they had yielded all candidates, by solver."""
         return {name: result.reason for name, result in self.outcomes.items() if result.reason}
 
     @property
@@ -282,14 +282,14 @@ class SolverRun:
 
     @property
     def enough(self) -> bool:
-        """True if the best candidate is optimal, or fits and has a compute within the slack of the task."""
+        """True if the best candidate is optimal, or if it fits and its compute is at most the goal of the task."""
         best, goal = self._best, self.task.goal
         if best is None or goal is None or self.budgets or best.figures[1] > goal:
             return self.optimal
         return self.limits.fits(best)
 
     def _part(self, n_left: int) -> float:
-        """Return the next solver's share of the remaining time: equal shares, more until a candidate fits."""
+        """Return the next solver's share of the remaining time: an equal share, or more if no candidate fits."""
         best, left = self._best, self.clock.left
         if not left or (best is not None and self.limits.fits(best)):
             return 1 / n_left

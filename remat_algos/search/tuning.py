@@ -47,8 +47,8 @@ POLISHED_A_SECOND = 100_000
 # On graphs with more nodes than this, a schedule is skipped if its simulation would end after the deadline. Higher: the
 # search may end late on more graphs.
 LARGE_SIMULATION = 10_000
-# MAX_SEARCHES: maximum number of searches for one limit on reserved bytes, each at another peak. MAX_FITTING: maximum
-# number of these after the first result that fits. Higher: less compute within the limit, more time.
+# MAX_SEARCHES: maximum number of searches, with different peak limits, for one limit on reserved bytes. MAX_FITTING:
+# maximum number of searches after the first one whose result fits. Higher: less compute within the limit, more time.
 MAX_SEARCHES, MAX_FITTING = 6, 2
 # Maximum number of plans in the cache. Higher: more requests are answered from it, more files.
 MAX_PLANS = 200

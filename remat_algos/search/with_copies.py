@@ -103,7 +103,7 @@ class _CopySearch:
         self.annealer = self._annealer()
         self.stop = Stop.DONE
         self.alone: Plan | None = None  # best plan without copies
-        self.failure: BudgetError | None = None  # the error if none exists
+        self.failure: BudgetError | None = None  # error if no plan exists
 
     def plan(self) -> Plan:
         limits, (lowest, order) = self.limits, lowest_order_with_copies(self.request.graph)
@@ -176,7 +176,7 @@ class _CopySearch:
         return starts
 
     def _search_alone(self, budget: Budget, effort: str = FAST) -> Plan | None:
-        """Return the best plan without copies, or None after an interrupt or an error, which `failure` then stores."""
+        """Return the best plan without copies, None after an interrupt or an error; `failure` stores the error."""
         if not self._goes_on:
             return None
         request, clock = self.request, self.clock.share(tuning.ALONE_PART, tuning.ALONE_PART)

@@ -22,7 +22,7 @@ from remat_algos.solvers.registry import WORST, Candidate, Details, Item, evalua
 Decision = Int64 | Schedule | None
 """How often each node is recomputed (mirror counts, int64[n]), or a schedule. None if the schedule was too long."""
 Recipe = tuple[Callable[[], Decision], Details]
-"""A function that computes a decision, and the details to record with the candidate made from it."""
+"""A function that computes a decision, and the details of the candidate that this decision gives."""
 
 # Maximum number of segments or splits. It is small enough that products with it are exact in int64.
 MAX_COUNT = 2**31
@@ -31,7 +31,7 @@ MAX_COUNT = 2**31
 def near(
     graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, clock: Clock
 ) -> Iterator[Candidate]:
-    """Yield candidates of several parameter sweeps; in a long sweep, 24 spread evenly, then those near the limit."""
+    """Yield candidates of several sweeps. Long sweeps yield 24 spread evenly, then more near the limit."""
     builder = _RowBuilder(graph, clock)
     max_simulated = max(tuning.MIN_SIMULATED, tuning.MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
     if limit is None or all(len(row) <= max_simulated for row in rows):
@@ -49,7 +49,7 @@ def near(
 def _searched(
     builder: "_RowBuilder", rows: Sequence[Sequence[Recipe]], limit: int, max_simulated: int
 ) -> Iterator[Candidate]:
-    """Search all rows near a limit, alternating between them, so that a deadline does not cut off the later rows."""
+    """Search all rows for candidates near a limit. All rows are searched in turn, since a deadline may come early."""
     clock = builder.clock
     ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
     last = tuning.FIRST_PLACES - 1
@@ -77,7 +77,7 @@ def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
 
 
 class _RowBuilder:
-    """Builds candidates, at most one for the same mirror counts. `figures` are the peak and compute of the last one."""
+    """Builds at most one candidate for the same mirror counts; `figures` are (peak, compute) of the last decision."""
 
     def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
         self.graph = graph
@@ -107,7 +107,7 @@ class _RowBuilder:
 
 
 def longest_row(graph: ComputationGraph) -> int:
-    """Return the maximum length of a row of candidates. It decreases with the number of nodes to save simulations."""
+    """Return the maximum length of a row of candidates. To save simulations, it is smaller for larger graphs."""
     return max(100, min(tuning.LONGEST_ROW, tuning.MAX_ROW_STEPS // max(1, graph.n_nodes)))
 
 

@@ -65,8 +65,8 @@ def block_figures(
     Take a chain {} = L_0 < L_1 < .. < L_k whose pairs are all usable, on a graph without updates. The simulated peak of
     its `canonical_schedule` is at most the maximum over its blocks of `peak` plus the `cached` bytes of the blocks
     before it. Its overhead is at most the sum of `recompute`. These figures depend on the pair alone, so they assume
-    the worst case for the other blocks. If a gradient of the block reads a value from outside L', its producer may be
-    kept or recomputed. If a node outside L' reads a kept value, the value stays live to the end.
+    the worst case for the other blocks. If a gradient of the block reads a value from outside L', the node of this
+    value may be kept or recomputed. If a node outside L' reads a kept value, the value stays live to the end.
 
     The rows of `words` are the lower sets, as in `LowerSets.words`. Row i of `target` (CSR) lists proper supersets of
     set i. Pairs above `max_peak` or `max_recompute` get `UNUSABLE`. With `chains`, the two maxima apply to whole chains
@@ -126,7 +126,7 @@ def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> 
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
-    """Mark nodes that are in a set or are needed forward nodes, bool[m]. The last entry stands for an extra node."""
+    """Mark nodes of the sets and needed forward nodes, bool[m]. The last entry is the extra node of `_owners`."""
     union = np.bitwise_or.reduce(words, axis=0, initial=0).astype(np.uint64)
     covered = np.unpackbits(union.view(np.uint8), bitorder="little")[: graph.n_nodes].view(np.bool_)
     covered = covered | (graph.needed & graph.forward)
@@ -134,7 +134,7 @@ def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
 
 
 def _owners(graph: ComputationGraph, inside: Bool) -> Int32:
-    """Return `graph.owner`, int32[n], but the extra node owns the gradients of nodes that are not in `inside`."""
+    """Return `graph.owner`, int32[n]. An extra node m - 1 owns the gradients of nodes that are not in `inside`."""
     outside = np.ones(graph.n_nodes, bool)
     outside[: inside.size - 1] = ~inside[:-1]
     return np.where(~graph.forward & outside[graph.owner], inside.size - 1, graph.owner).astype(np.int32)
@@ -224,7 +224,7 @@ def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
 
 
 def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
-    """For each gradient, list the owners of the gradients that it reads, except its owner u and the successors of u."""
+    """List the owners of the gradients that each gradient of a node u reads, except u and the successors of u."""
     n = np.int64(graph.n_nodes + 1)
     mine, other = owner[reader].astype(np.int64), owner[read]
     indptr, succ = graph.successors
@@ -267,7 +267,7 @@ OBJECTIVES = RuleKind("objective", ("cost", "kept", "peak"), {"compute": ("cost"
 def objective_values(objective: Rule, rows: NDArray[np.float64], n_runs: int) -> Int64:
     """Return the values of an objective for rows (cost, kept, peak), rounded to whole numbers, int64[k].
 
-    A plan adds up to `n_runs` of these values; the sum must be an exact double.
+    The objective of a plan is the sum of at most `n_runs` of these values. This sum must be an exact double.
     """
     with OBJECTIVES.faults(objective):
         values = objective.values(rows)
@@ -328,7 +328,7 @@ class ChainProgram:
         kept: bool = False,
         objective: Rule | None = None,
     ) -> "ChainProgram":
-        """Use formula (2) as the peak. Use formula (1) as the cost, or with `kept`, the compute of the kept nodes.
+        """Use formula (2) as the peak and formula (1) as the cost. With `kept`, the compute of kept nodes is the cost.
 
         With an objective, the cost of a step is the value of the objective for three numbers: the term of formula (1),
         the bytes that the step adds to the cache, and the bytes that its block needs.
@@ -420,7 +420,7 @@ class ChainProgram:
             if cap >= max_cost:
                 return None
             factor = 2.0
-            # Extrapolate from the last two tables: with the next cap, the work grows by a factor of `WORK_GROWTH`.
+            # Choose the next cap so that the work, extrapolated from the last two tables, grows by about `WORK_GROWTH`.
             if before:
                 power = math.log(max(2.0, table.work / work_before)) / math.log(cap / before)
                 factor = min(2.0, max(1.1, tuning.WORK_GROWTH ** (1 / power)))

@@ -15,7 +15,7 @@ from remat_algos.solvers.registry import training_graph
 from remat_algos.structure.cuts import ForwardPart
 
 SWEEP, EVERY, LEAF, BACKWARD = range(4)
-"""Operations on a stage; the names of the papers are in parentheses.
+"""Operations on a stage. The names that the papers use for them are in parentheses.
 
 The values of a stage that later stages read are its link. SWEEP computes only the link (F_ck and F_none). EVERY
 computes the link and all values that the backward nodes read (F_all). LEAF computes the values that the backward nodes
@@ -272,7 +272,7 @@ def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | No
 
 
 def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: int, last: int) -> Int64:
-    """Return the last forward position whose stage each backward node may join; updates follow all other reads."""
+    """Return the last position whose stage each backward node may join. Updates come after all reads of a parameter."""
     latest = np.full(count, last, np.int64)
     if graph.updates.any():
         reader, parameter = changeable_reads(graph)
@@ -352,7 +352,7 @@ class _StageReads:
         return self.stages.state_stage + 1, self.stages.state
 
     def among_inputs(self, reads: tuple[Int64, Int64]) -> Bool:
-        """Mark the inputs whose value a node of the same stage reads, bool[p]; `reads` are pairs (reader, value)."""
+        """Mark the inputs that a node of their own stage reads, bool[p]; `reads` are pairs (reader, value)."""
         return np.isin(self._key(*self.inputs), self._key(self.stage[reads[0]], reads[1]))
 
     def last_reads(self, reads: tuple[Int64, Int64], place: Int64) -> Int64:
@@ -381,7 +381,7 @@ class _StageReads:
         return value[leaf_runs[stage] & ~read]
 
     def _ancestors(self, targets: Bool, missing: Bool) -> Bool:
-        """Mark the nodes that must run in the stage of the targets if only `missing` values are not live, bool[n]."""
+        """Mark the nodes that must run in the stage of the targets, bool[n]. All values except `missing` are live."""
         graph, (reader, value) = self.stages.graph, self.inner
         reader, value = reader[missing[value]], value[missing[value]]
         indptr = np.searchsorted(reader, np.arange(graph.n_nodes + 1))

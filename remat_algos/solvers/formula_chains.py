@@ -34,7 +34,7 @@ RoundedChain = tuple[LowerSets, int]
 
 
 class FormulaChains:
-    """Finds the chains of a family that are optimal by the formulas; the best of `smaller` is an upper bound."""
+    """Finds the chains of a family that are optimal by the formulas. The optimum of `smaller` is an upper bound."""
 
     def __init__(
         self, family: LowerSetFamily, clock: Clock, *, keep_last: bool, smaller: "FormulaChains | None" = None

@@ -108,7 +108,7 @@ def by_recursion(
     batching: bool | None,
     length_limit: float,
 ) -> Iterator[Candidate]:
-    """Yield the one-pass schedule, then some schedules of each of the `n_trees` trees, then all of the best trees."""
+    """Yield the one-pass schedule, then a few schedules of all `n_trees` trees, then all schedules of the best ones."""
     _check_options(recursion_limit, batching, length_limit)
     whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
     parts = [simple, whole] if simple.weightless.size else [whole]

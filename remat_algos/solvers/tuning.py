@@ -8,7 +8,7 @@ UNKNOWN_PRICE = 1.0
 # Maximum number of steps in a schedule of `revolve` or `chain_dp`. Higher: lower peaks of long chains, more time.
 MAX_SCHEDULE_STEPS = 2_000_000
 # Maximum number of lower sets, of pairs of lower sets, and of visits (one per pair and node) between two checks of the
-# deadline. Each takes at most a tenth of a second. Higher: less overhead, later stops.
+# deadline, which are at most a tenth of a second apart. Higher: less overhead, later stops.
 SETS_PER_CHECK, PAIRS_PER_CHECK, VISITS_PER_CHECK = 100_000, 10_000, 5_000_000
 STATES_PER_CHECK, ENTRIES_PER_CHECK, WORK_PER_CHECK = 20_000, 40_000_000, 2_000_000
 
@@ -41,7 +41,7 @@ LABEL_PARTS = 64
 # Maximum number of lower sets in a family that is solved for many budgets. Higher: more chains, but quadratic time.
 MAX_SETS = 600
 # All Pareto-optimal chains of a family are tried if it has at most this many pairs of sets: FEW_PAIRS with a limit,
-# MAX_PAIRS without one (half a second). Higher: no plan is missed on larger graphs, more time.
+# MAX_PAIRS without a limit. MAX_PAIRS pairs take half a second. Higher: no plan is missed on larger graphs, more time.
 FEW_PAIRS, MAX_PAIRS = 4_000, 50_000
 # Under a limit, BUDGETS_SPREAD evenly spaced budgets are tried, then BISECTED budgets by bisection. Higher: closer to
 # the limit, more chains.
@@ -192,12 +192,12 @@ WORK_A_SECOND = 25_000_000
 # Number of limits in a frontier if the budget limits only the overhead. Higher: a finer frontier, less work per limit.
 FRONTIER_LIMITS = 12
 # ORDER_WORK: share of the work for a search over one-pass orders. This search runs only if the lower bound on the peak
-# of one-pass orders is below ORDER_ROOM times the peak of the id order. Higher: more such orders, less other work.
+# of one-pass orders is below ORDER_ROOM times the peak of the id order. Higher: less work for the other searches.
 ORDER_WORK, ORDER_ROOM = 1 / 8, 0.95
 # Shares of the work for a frontier. LOWEST_PEAK_SHARE: for the lowest peak, and once more for the minimum compute at
 # that peak. BENDS_WORK: for limits at bends of the curve. Higher: less work for the other limits.
 LOWEST_PEAK_SHARE, BENDS_WORK = 0.15, 0.06
-# Number of evenly spaced limits per limit at a bend. Higher: fewer limits at bends, more work for each.
+# Number of evenly spaced limits divided by that of limits at bends. Higher: fewer limits at bends, more work for each.
 LIMITS_PER_BEND = 2
 
 # ---- twremat, pathremat

@@ -148,15 +148,16 @@ class Cutter:
         self.places = np.asarray(places, np.int64)
 
     def cuts(self, begin: int, end: int, segments: int) -> Int64:
-        """Return cuts of begin..end - 1: the first allowed position that reaches each multiple of memory / segments."""
+        """Return allowed cuts of the positions begin to end - 1 into `segments` segments of about equal bytes."""
         return segment_cuts(self.reached, self.places, begin, end, segments)
 
     def split_counts(self, until: Int64, splits: int, depth: int, keep_last: bool) -> Int64:
         """Return the level of the recursion at which each position is kept.
 
         The forward part is cut at `splits` positions, then each segment is cut again, for `depth` levels. A cut keeps
-        the node at its position and the nodes whose values are live across it; `until` is the last read of each
-        position. With `keep_last`, the last piece of each segment gets the level of the segment, as it has just run.
+        the node at its position and the nodes whose values are live across it. For the node at each position, `until`
+        is the last position that reads one of its values. With `keep_last`, the last piece of each segment gets the
+        level of the segment, as this piece has just run.
         """
         return keep_depths(self.reached, self.places, until, splits, depth, keep_last)
 

@@ -348,10 +348,10 @@ def greedy_layout(
 ) -> Int32:
     """Find an order of the vertices, int32[n], whose prefixes have few vertices with later neighbours.
 
-    These vertices are the boundary of a prefix. Several orders are improved: ids, breadth-first orders and elimination
-    orders. For an elimination order of width w, the largest boundary, branch by branch, is at most (w + 1)(1 + log2 n).
-    Elimination orders are skipped on a large graph if every other order has a boundary of more than a sixteenth of the
-    vertices. `look` may raise between portions of the work.
+    The boundary of a prefix consists of its vertices with later neighbours. Several orders are improved: ids,
+    breadth-first orders and elimination orders. An elimination order of width w is rearranged branch by branch; its
+    largest boundary is then at most (w + 1)(1 + log2 n). Elimination orders are skipped on a large graph if every other
+    order has a boundary of more than a sixteenth of the vertices. `look` may raise between portions of the work.
     """
     n = graph.n_vertices
     best = _best(graph, _sweeps(graph, _start_vertices(graph, random)), (np.arange(n, dtype=np.int32), n), look)
@@ -424,8 +424,8 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
 def condensed(first: Int64, last: Int64) -> tuple[Int64, Int64]:
     """Remove every bag that is a subset of a neighbouring bag; return the renumbered first and last bags of vertices.
 
-    Call a bag closing if it is the last bag of some vertex. A closing bag is kept if the first bag of some vertex comes
-    after the previous closing bag, but not after this bag. All other bags are removed.
+    A bag is called "closing" if it is the last bag of some vertex. A closing bag is kept if the first bag of a vertex
+    comes after the previous closing bag, but not after this bag. All other bags are removed.
     """
     ends = np.unique(last)
     first, last = np.searchsorted(ends, first), np.searchsorted(ends, last)

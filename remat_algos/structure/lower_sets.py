@@ -167,14 +167,15 @@ class LowerSets:
         return int(graph.compute[(block >= 0) & ~kept].sum())
 
     def peak(self, graph: ComputationGraph) -> int:
-        """Return formula (2): the maximum of M(U_(i-1)) + 2 M(V_i) + M(d+(L_i) - L_i) + M(d-(d+(L_i)) - L_i)."""
+        """Return formula (2): the maximum over all blocks of the sum of `terms`."""
         return int(self.terms(graph).sum(axis=1).max(initial=0))
 
     @checked_arguments
     def terms(self, graph: ComputationGraph) -> Int64:
         """Return the terms of formula (2), int64[k, 4], one row per block.
 
-        The columns are M(U_(i-1)), 2 M(V_i), M(d+(L_i) - L_i) and M(d-(d+(L_i)) - L_i).
+        The columns are M(U_(i-1)), 2 M(V_i), M(d+(L_i) - L_i) and M(d-(d+(L_i)) - L_i). M is the total number of bytes.
+        V_i is block i, U_i are the nodes that blocks 1 to i keep, d+ are successors and d- predecessors.
 
         References
         ----------

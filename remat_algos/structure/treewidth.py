@@ -26,9 +26,9 @@ from remat_algos.structure.elimination import (
 def contraction_bound(graph: UndirectedGraph) -> int:
     """Return a lower bound on the treewidth: the largest minimum degree over a sequence of contractions (MMD+).
 
-    Each step contracts a vertex of minimum degree into the neighbour with the fewest common neighbours. The treewidth
-    of a contracted graph is at least its minimum degree, and at most the treewidth of the original graph, since it is a
-    minor. The bound is -1 if there are no vertices.
+    Each step contracts a vertex of minimum degree into the neighbour with the fewest common neighbours. A contracted
+    graph is a minor of the original graph, so its treewidth is not larger. The minimum degree of a contracted graph is
+    a lower bound on its treewidth. The bound is -1 if there are no vertices.
     """
     return contraction_width(graph.indptr, graph.indices) if graph.n_vertices else -1
 
@@ -204,7 +204,7 @@ def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
 
 
 Order = tuple[str, int | None]
-"""A rule, and the seed for random tie-breaking, or None for the default tie-breaking."""
+"""A rule, and the seed for random tie-breaking (None for the default tie-breaking)."""
 
 
 class _Search:

@@ -46,10 +46,10 @@ def is_value(read: Any) -> bool:
 
 @dataclass(slots=True)
 class Equation:
-    """An equation of a program; `reads` has a Source or Literal per operand, `effect_before` a value or -1."""
+    """An equation; `effect_before` is the last value of the previous equation with an effect, or -1."""
 
     eqn: Any
-    reads: list[Any]
+    reads: list[Any]  # Source or Literal per operand
     first: int
     backward: bool
     bodies: list[FlatJaxpr]
@@ -57,7 +57,7 @@ class Equation:
 
     @property
     def values(self) -> range:
-        """Numbers of its values: the results, and a value of 0 bytes if it has an effect or no results."""
+        """Ids of the values: the results, and a value of 0 bytes if the equation has an effect or no results."""
         n_results = len(self.eqn.outvars)
         return range(self.first, self.first + n_results + (bool(self.eqn.effects) or not n_results))
 
@@ -254,7 +254,7 @@ def _moved(read: Any, number: dict[int, int]) -> Any:
 
 
 def equation_key(eqn: Any, reads: Sequence[Any]) -> Hashable:
-    """Return a key that equal computations share, or None if the equation has an effect or an unhashable parameter."""
+    """Return a key that equal computations share; None if the equation has an effect or an unhashable parameter."""
     params = tuple((name, _exact(param)) for name, param in sorted(eqn.params.items()))
     operands = tuple(
         (str(read.aval), np.asarray(read.val).tobytes()) if isinstance(read, core.Literal) else read for read in reads

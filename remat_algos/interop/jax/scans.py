@@ -172,7 +172,7 @@ class _Saving(NamedTuple):
 
 
 def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
-    """Yield sets of saved values from all to none; each step changes the scan with the cheapest freed byte."""
+    """Yield sets of saved values, from all to none. Each step frees values of one scan at the minimum cost per byte."""
     current = [each[0] for each in savings]
     while True:
         yield {i: saving.names for i, saving in enumerate(current) if saving.names is not None}

@@ -280,10 +280,10 @@ def plan_checkpoints(
     keywords : mapping, optional
         Keyword arguments of the call, if `inputs` is a sequence.
     blocks : str or sequence of str, optional
-        Module paths such as "model.layers.*". By default, the layers that trainers of transformers checkpoint. If a
-        model has no such layers, each entry of a list of modules is a block, and so is each module next to such a list.
-        If lists are nested, the depth with the lowest peak is selected. "layers.*|layers.*.mlp" plans once for each
-        pattern and returns the cheapest plan.
+        Module paths such as "model.layers.*". By default, the blocks are the layers that trainers of Hugging
+        Face checkpoint. If a model has no such layers, each entry of a list of modules is a block, and so is each
+        module next to such a list. If lists are nested, the depth with the lowest peak is selected.
+        "layers.*|layers.*.mlp" plans once for each pattern and returns the cheapest plan.
     loss : callable, optional
         Function from the model's result to a scalar; by default the result itself or its entry `loss`.
     on : torch.device or str, optional
@@ -421,7 +421,7 @@ def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
 
 
 def _by_default(model: nn.Module, capture: Callable[..., EagerCapture]) -> EagerCapture:
-    """Capture with the blocks of the lowest estimated peak; the blocks of a trainer count as lower by a third."""
+    """Capture with the blocks that give the lowest estimated peak. A trainer's blocks get a third off it."""
     marked = [name for name, each in model.named_modules() if hasattr(type(each), "gradient_checkpointing")]
     layers = [name for name in marked if not any(each.startswith(f"{name}.") for each in marked)]
     candidates = [layers, *(list(_entries("", model, depth, layers)) for depth in (1, 0, 2, 3))]
@@ -478,7 +478,7 @@ def _lowest_peak(captured: EagerCapture, cut: Sequence[str]) -> float:
 
 
 def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> Blocks:
-    """Return the blocks, with the reason for each that cannot be recomputed or, with `offloads`, offloaded."""
+    """Return the blocks. Add the reasons why blocks cannot be recomputed and, with `offloads`, cannot be offloaded."""
     graph, blocks, refusals = captured.graph, captured.blocks, dict(captured.blocks.refusals)
     loaded = offloaded(graph, blocks, [OFFLOAD] * len(blocks), EAGER)
     for b, members in enumerate(blocks.members):

@@ -1,4 +1,4 @@
-"""Backends of torch.compile that keep graphs within a budget, with or without inductor; and a partition function.
+"""Backends (with or without inductor) and a partition function for torch.compile that keep graphs within a budget.
 
 Inductor fuses and reorders operators. Its peak can exceed the prediction, so it is measured.
 """

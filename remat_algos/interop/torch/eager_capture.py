@@ -65,8 +65,8 @@ class _Storage:
     viewed: bool = False
     # Last node during which a tensor in this storage is alive, not counting tensors that autograd saved.
     live_until: int = -1
-    # Key: block. Entry: the last node during which autograd holds this storage for the block, if the block is not
-    # rerun, and the same if it is rerun (the last two columns of `Holds.saved`).
+    # Key: block. Entry: the last node during which autograd holds this storage for the block, first without and then
+    # with a rerun of the block (the last two columns of `Holds.saved`).
     saved: "dict[_Block | None, list[int]]" = field(default_factory=dict)
     number: Any = None  # assumed value, or None
 

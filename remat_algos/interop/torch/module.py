@@ -45,8 +45,8 @@ class _OfMode(NamedTuple):
 class Rematerialized(nn.Module):
     """A planned model for inputs of fixed shapes; it shares the model's parameters, buffers and submodules.
 
-    The model is captured and planned again after a change of a submodule's mode, of the `requires_grad` or type of a
-    parameter, or of autocast; changes of other attributes and of hooks have no effect. Without gradients
+    The model is captured and planned again if a submodule changes its mode, if a parameter changes its type or
+    `requires_grad`, or if autocast changes. Changes of other attributes and of hooks have no effect. Without gradients
     (`torch.no_grad`) the model itself runs, and its inputs may have any shape. Copies and unpickled modules are planned
     at their first call.
     """
@@ -253,7 +253,7 @@ def _check_pass(
     """Raise GraphError if one forward pass differs from that of the model, because the capture missed something.
 
     Passes on fake tensors are not compared. Passes with random operators on a GPU are not compared either, because
-    there a pass without gradients draws other numbers than a pass with gradients. `written` lists the names of the
+    there a pass without gradients and a pass with gradients draw different numbers. `written` lists the names of the
     parameters that a pass writes.
     """
     model = planned.original

@@ -261,7 +261,7 @@ class Partitioner:
         return counted_run
 
     def _note_runs(self, place: tuple[int, int]) -> None:
-        """Update the last report when more calls of a graph wait for backward than before; warn when there are two."""
+        """Update the last report after a new maximum of calls that wait for their backward part; warn if it is two."""
         if self.reports:
             self.reports[-1] = replace(self.reports[-1], whole=self._whole())
         if self._runs[place] == 2:

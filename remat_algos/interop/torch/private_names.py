@@ -126,7 +126,7 @@ def origin(descriptor: Any) -> Any:
 
 
 def n_forward(outputs: Any) -> int:
-    """Return the number of forward outputs; the descriptor in `outputs` of a missing gradient is None."""
+    """Return the number of forward outputs; `outputs` contains None for each missing gradient."""
     places = (
         i
         for i, descriptor in enumerate(map(origin, outputs))
@@ -435,7 +435,7 @@ class Break(NamedTuple):
 
 
 def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
-    """Record graph breaks on this thread until the returned function, which returns them, is called."""
+    """Start to record graph breaks on this thread. The returned function ends the recording and returns the breaks."""
     allow = _dynamo_config.allow_rnn
     _dynamo_config.allow_rnn = allow or recurrent
     is_outer = getattr(_dynamo_state, "skip_reasons", None) is None

@@ -37,7 +37,7 @@ class References:
         return self.one_pass if self.today is None else self.today
 
     def better(self, plan: Plan | None, limit: int | None) -> Simulation | None:
-        """Return a reference within the limit if the plan exceeds the limit or has more overhead, or None."""
+        """Return the best reference if it is within the limit and better than the plan. Otherwise return None."""
 
         def rank(peak: int, overhead: float) -> tuple[int, float]:
             return peak if limit is None else max(peak - limit, 0), overhead

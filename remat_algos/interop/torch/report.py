@@ -135,7 +135,7 @@ class GraphReport(Result):
     def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
         """Draw the live memory of the plan, and if `step` is given, the allocations of this training step on the CPU.
 
-        `step` is called once under the profiler, as by `measure_peak`; `known` lists CPU tensors that exist before it.
+        `step` is called once under the profiler of PyTorch; `known` lists CPU tensors that exist before this call.
         """
         from matplotlib import pyplot
 

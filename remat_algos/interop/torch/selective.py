@@ -464,7 +464,7 @@ class TrainedBlocks:
         self.places: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self.next = 0
         self.failed = False  # a block raised an error
-        self.short = 0  # blocks in an incomplete pass
+        self.short = 0  # blocks in last incomplete pass
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.treatments,)

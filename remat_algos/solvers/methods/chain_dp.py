@@ -59,9 +59,9 @@ def chain_dp(
     objective : str, function or scipy.LowLevelCallable, optional
         The cost of a run of a stage, by default its compute. A function takes one or more of these arguments, by name:
         `cost`, the compute of the run; `kept`, the bytes that the run leaves for the gradients of the stage; `peak`,
-        its bytes without checkpoints before the stage. Values are rounded to whole numbers, 0 or more. The plan
-        minimizes their sum over the class "chain" within the budget. It is neither improved nor compared with other
-        plans, as with `raw`.
+        the peak of the run in bytes, without the checkpoints of earlier stages. Values are rounded to whole numbers, 0
+        or more. The plan minimizes their sum over the class "chain" within the budget. As with `raw`, the plan is
+        neither improved nor compared with others.
 
     References
     ----------
@@ -108,7 +108,7 @@ def chain_dp(
 
 
 class ChainCosts(NamedTuple):
-    """Costs of SWEEP, EVERY and LEAF for each stage, float64[3, k], in `unit`; `fixed` is never recomputed."""
+    """Costs of SWEEP, EVERY and LEAF for each stage, float64[3, k], in `unit`; `fixed` is for nodes that run once."""
 
     columns: Float64
     unit: int
@@ -206,7 +206,7 @@ class ChainTable:
         if place < 0 or not np.isfinite(self.root[place]):
             return None
         cost = float(self.root[place])
-        # Costs of 2**23 and more may be inexact. They come from up to 2 k operations with at most three roundings each.
+        # Costs of 2**23 and more may be inexact. For k stages, at most 2 * k operations round, each at most 3 times.
         if cost >= 2**23:
             cost *= max(0.0, 1 - 6 * (len(self.chain) + 1) * 2.0**-24)
         return int(cost) * self.costs.unit + self.costs.fixed

@@ -41,7 +41,7 @@ def chen_greedy(
         "exact" tries every distinct segmentation. If there are more than 2,000, it tries geometrically spaced budgets
         instead and records this in the plan's details. "paper" tries the budgets of appendix A: 0, B = sqrt(x y), and
         six geometrically spaced budgets from B / sqrt 2 to B sqrt 2. For budget 0, x is the number of bytes that are
-        always kept, and y is the size of the largest segment except the last. The paper does not say how many it tries.
+        always kept, and y is the size of the largest segment except the last. The paper gives no number of budgets.
     rank_by : {"peak", "allocation"}
         Compare plans by simulated peak, or, as in appendix A, by the bytes that the paper's static allocator needs
         (`find_overwrites` and `share_storage`). Under a limit, both numbers must fit. With "allocation" use
@@ -143,7 +143,7 @@ def allocated(simulation: Simulation) -> int:
 def _smallest_allocated(
     graph: ComputationGraph, candidates: Iterator[Candidate], limit: int | None
 ) -> Iterator[Candidate]:
-    """Yield the cheapest candidate whose allocation fits, else the smallest; without a limit, the Pareto frontier."""
+    """Yield the frontier, or under a limit the cheapest candidate that fits, else that with the smallest allocation."""
     # `fitting` is sorted by compute, `kept` by allocation.
     fitting, kept = list[Candidate](), list[Candidate]()
     unsound = None
@@ -178,7 +178,7 @@ class Segmentation:
 
     `cuts` are the positions of the nodes before the cuts. As in the paper, x is the number of bytes that are always
     kept, by nodes at cuts and by costly nodes. The largest segment except the last has y bytes. `next_budget` is the
-    smallest larger budget with other cuts; 0 if there are no cuts.
+    smallest budget above this one that gives different cuts; 0 if there are no cuts.
     """
 
     budget: float
@@ -212,7 +212,7 @@ class Walk:
 def exact_sweep(
     walk: Walk, max_exact: int, otherwise: int, clock: Clock | None = None
 ) -> tuple[list[Segmentation], str]:
-    """Return all distinct segmentations and "exact", or some of `otherwise` spaced budgets and "thinned"."""
+    """Return all distinct segmentations and "exact"; if too many, return `otherwise` or fewer of them and "thinned"."""
     clock = clock or Clock()
     segmentations, work, half = [], 0, clock.share(0.5)
     for segmentation in _rising(walk):

@@ -109,9 +109,9 @@ def _layers(name: str) -> set[str]:
 class FeatureMaps:
     """The forward values that the backward part reads, and the nodes that may be recomputed for them.
 
-    Outputs always stay in memory, so they are never recomputed and not counted here. `read_back`, bool[n_values], marks
-    the feature maps, the forward values that some needed backward node reads. `reader` and `value`, int32[k], are the
-    pairs of a needed forward node and a value that it reads, in order of increasing node.
+    Outputs always stay in memory, so they are never recomputed and not counted here. A feature map is a forward value
+    that some needed backward node reads; `read_back`, bool[n_values], marks the feature maps. `reader` and `value`,
+    int32[k], are pairs of a needed forward node and a value that this node reads, in order of increasing node.
     """
 
     graph: ComputationGraph
@@ -516,8 +516,6 @@ def _by_part(of_node: Int32, cheap: Bool) -> Iterator[tuple[int, tuple[int, ...]
 
 
 class _Totals:
-    """Sums the bytes and the compute of a choice over each region."""
-
     def __init__(self, of_node: Int32, of_value: Int32, choice: Choice) -> None:
         graph, before, stashed = choice.maps.graph, choice.maps.read_back, choice.stashed
         size = graph.n_nodes + graph.n_values

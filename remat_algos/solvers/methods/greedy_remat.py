@@ -44,9 +44,9 @@ def greedy_remat(
         Maximum number of consecutive runs that are recomputed as a block. By default 1, 2, 4, ..., 64 are tried.
     moves : bool
         True follows the pass of XLA. A run whose values have not been read yet is moved, not repeated. A value is
-        recomputed before its next reader, or earlier, before the last reader of one of its inputs. False follows the
-        paper: no run is removed, and a value is recomputed directly before its next reader. With `max_block=1` and the
-        rule "largest", this is exactly the paper's algorithm.
+        recomputed before its next reader. It may be recomputed even earlier, before the last reader of one of its
+        inputs. False follows the paper: no run is removed, and a value is recomputed directly before its next reader.
+        With `max_block=1` and the rule "largest", this is exactly the paper's algorithm.
     rule : str, function or scipy.LowLevelCallable, optional
         Which values are freed first: those with the smallest value of the rule. "xla" is `limit // nbytes`, "largest"
         is `-nbytes`, "dtr" is `cost / (nbytes * since_read)`, and "furthest" is `-until_read`. The default is "xla" if
@@ -93,7 +93,7 @@ RULES = RuleKind(
 def walk(
     graph: ComputationGraph, start: Schedule, limit: int, max_block: int, *, moves: bool = True, rule: Any = "xla"
 ) -> tuple[Schedule, int, int]:
-    """Scan a valid order once. Return the new schedule, and the block level and the work from `greedy_order`."""
+    """Scan a valid order once. Return the new schedule, the highest block level that was tried, and the work."""
     compiled = RULES.rule(rule)
     with RULES.faults(compiled):
         order, reached, work = greedy_order(
@@ -168,7 +168,7 @@ class _LimitSweep:
         self.details = details
         self.work = 0
         self.peak: dict[tuple[int, int], float] = {}  # key: (limit, block size)
-        # For each limit, the (level, peak) of a scan. Scans with a block size of this level or more give the same peak.
+        # For each limit, (highest block level tried, peak). Scans that allow larger blocks give the same peak.
         self.final: dict[int, tuple[int, float]] = {}
 
     def candidates(self) -> Iterator[Candidate]:

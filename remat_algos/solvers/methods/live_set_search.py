@@ -27,9 +27,9 @@ from remat_algos.solvers.registry import OWN, Candidate, Details, Rows, Task, ev
 from remat_algos.structure.live_sets import LiveSetGraph, live_set_graph, useful_values
 from remat_algos.wording import counted, shortened
 
-# Number of fraction bits of the fixed-point numbers in a potential, `need` and `share`.
+# Number of fraction bits of `need` and `share`, the fixed-point numbers in a potential.
 PRICE_BITS = 16
-# Maximum total compute of a graph for which sums of these numbers fit in 64 bits.
+# Maximum total compute of a graph. Up to it, sums of `need` and `share` fit in 64 bits.
 MAX_COMPUTE = 2**36
 SCOPE = "any order"
 OPTIMAL, STOPPED, NONE_FITS = "optimal", "stopped before it ended", "nothing fits the limit"
@@ -60,7 +60,7 @@ def live_set_search(
 
     A search that runs out of time, or reaches the maximum number of sets, still proves a bound. If no schedule fits the
     limit, the solver searches for the minimum peak, and then for the minimum compute at this peak. If other solvers ran
-    before, `solve` starts these two searches later. If the minimum peak cannot be proven, the solver searches for
+    too, `solve` starts these two searches after them. If the minimum peak cannot be proven, the solver searches for
     schedules below the lowest known peak. Without a limit, it searches for the whole frontier, one limit after another.
 
     Parameters
@@ -139,7 +139,7 @@ class _Searches:
             yield from self._lowest(above)
 
     def frontier(self) -> Iterator[Candidate]:
-        """Yield the optimum at decreasing limits, each one byte below the previous peak, down to the lowest peak."""
+        """Yield optima for decreasing limits, down to the lowest peak. Each limit is the previous peak minus 1 byte."""
         before = [each.figures[0] for each in self.task.candidates] if self.task.budgets else []
         floor, left = min(before, default=least_peak_bound(self.graph)[0]), tuning.FRONTIER_SEARCHES * self.max_states
         limit = max(candidate.figures[0] for candidate in self.candidates)
@@ -152,7 +152,7 @@ class _Searches:
             limit = candidate.figures[0] - 1
 
     def cheapest(self, limit: int, max_states: int) -> tuple[_SearchEnd, Candidate | None]:
-        """Search within a limit. Return the end of the search, and the best candidate, or None if no known one fits."""
+        """Search within a limit. Return how the search ended, and the best candidate (None if none is known to fit)."""
         graph = self.graph
         fitting = [each for each in self.candidates if each.figures[0] <= limit]
         best = min(fitting, key=lambda each: (each.figures[1], each.figures[0]), default=None)
@@ -255,7 +255,7 @@ def moment_potentials(
     """Return at most `count` potentials, chosen so that their bounds are high for many nodes.
 
     The potential of a node comes from the dual of the linear program of the closure bound (docs/theory/live_sets.md).
-    The prices are rounded first, so its validity does not depend on the precision of the solver.
+    The prices of this dual are rounded first, so potentials are valid whatever the precision of the LP solver.
     """
     potentials = list[MomentPotential]()
     if int(graph.compute.sum()) > MAX_COMPUTE:

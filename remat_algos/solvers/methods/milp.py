@@ -98,7 +98,7 @@ class _Programs:
             yield candidate
 
     def frontier(self) -> Iterator[Candidate]:
-        """Yield the optimum at decreasing limits, each one byte below the previous peak."""
+        """Yield optima for decreasing limits. Each limit is the peak of the previous optimum minus 1."""
         limit = self.first.figures[0] - 1 if self._allows(self.first) else LARGEST_SUM
         while True:
             candidate = self._cheapest(limit, bounded=False)

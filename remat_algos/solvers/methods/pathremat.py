@@ -23,7 +23,7 @@ def pathremat(
     batching: bool | None = True,
     length_limit: float = tuning.LENGTH_LIMIT,
 ) -> Iterator[Candidate]:
-    """Split a path decomposition at the middle bag; recompute inputs of this bag's nodes on both sides, many at a time.
+    """Split a path decomposition at the middle bag, and recompute the inputs of this bag's nodes in both parts.
 
     The paper describes its algorithm in a supplement that is not available. This solver follows the same idea; its
     guarantees are those of docs/theory/path_decompositions.md.
@@ -31,7 +31,7 @@ def pathremat(
     Parameters
     ----------
     recursion_limit, batching, length_limit : optional
-        As in `twremat`; a component is an interval of bags. Batching is on by default.
+        As in `twremat`; a component is an interval of bags. By default, inputs are recomputed in batches.
 
     References
     ----------

@@ -58,14 +58,14 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     """Anneal a schedule by moves that insert, remove and shift runs, from the candidates of other solvers.
 
     The state of the search is a schedule without useless runs. Its cost is the compute plus a penalty for bytes above
-    the limit. A move adds, removes or shifts runs: it frees a value that is live at a step above the limit and
-    recomputes it later, removes a run, does both, shifts a run or a group of runs, or adds a run of a node.
+    the limit. A move frees a value that is live at a step above the limit and recomputes it later; removes a run; frees
+    a value and removes a run; shifts a run or a group of runs; or adds a run of a node.
 
     Short searches start from the id order and from the best candidate of each solver; longer searches continue from the
     best results. If a small graph consists of parts that are joined only near the end, more searches start from orders
     that run one part after another. If no schedule meets the limit, or there is no limit, the solver searches for the
-    lowest peak, and then for the minimum compute at this peak. A second thread ignores the candidates of other solvers,
-    so `auto` is never worse than `search` alone from the id order.
+    lowest peak, and then for the minimum compute at this peak. A second thread searches without the candidates of other
+    solvers. Therefore `auto` is never worse than a run of only `search`, which starts from the id order.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class _LimitSearch:
         return possible
 
     def within(self, limit: int) -> Iterator[Annealed]:
-        """Yield improving schedules within a limit, or for the lowest peak if the limit is not above its bound."""
+        """Yield improving schedules within a limit. If the limit is at most `self.bound`, minimize the peak."""
         if limit > self.bound:
             work, seeds = self._in_time(self.work), self._seeds(limit)
             order = yield from self._order(limit, int(tuning.ORDER_WORK * work))
@@ -223,7 +223,7 @@ class _LimitSearch:
             best = min(best, result or best, key=lambda each: self.annealer.key(each, limit))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
-        """Yield schedules with decreasing peaks until the sought peak is reached; report `part` of the progress."""
+        """Yield schedules with decreasing peaks down to the sought peak. `part` is a share of the whole progress."""
         best, sought = None, self.task.sought
         groups = [self._seeds(self.bound), *([order] for order in self.by_part)]
         part /= len(groups) + tuning.MAX_LOWER
@@ -269,7 +269,7 @@ class _LimitSearch:
         """Yield the best schedules within limits between the lowest peak and the peak of one pass.
 
         The first sweep visits evenly spaced limits from high to low, the second from low to high; each search starts
-        from the best schedules at neighbouring limits. More searches are for limits at bends.
+        from the best schedules at neighbouring limits. Further searches use limits at bends of the curve.
         """
         factor = 1 if self.max_moves is not None else self.effort.frontier_work
         total = self._in_time(int(factor * self.work))

@@ -24,9 +24,9 @@ def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Cand
     The closure bound considers a single step of a schedule. Each value that is live there either stays in memory or is
     recomputed later, whichever is cheaper at a given price per byte. If the price is just below the price that proves
     the bound, too many bytes stay in memory. If it is just above, more nodes are recomputed than necessary. In a
-    network of equal blocks, the two choices differ in every block. Up to some node, this solver recomputes what the
-    bound recomputes at the higher price; from there on, what it recomputes at the lower price. The reason is that the
-    gradients of the last blocks are computed first, when memory is full. Bisection finds the node.
+    network of equal blocks, the two choices differ in every block. This solver uses the choice at the higher price up
+    to some node, and the choice at the lower price after this node. The reason is that the gradients of the last blocks
+    are computed first, when memory is full. Bisection finds the node.
     """
     yield Candidate(mirror_schedule(graph, _counts(graph)))
     for limit in _limits(graph) if task.limit is None else [task.limit]:

@@ -29,7 +29,7 @@ def twremat(
     orders: int | None = None,
     length_limit: float = tuning.LENGTH_LIMIT,
 ) -> Iterator[Candidate]:
-    """Run the nodes of a balanced separator one by one; recompute the inputs of each from the surrounding components.
+    """Run the nodes of a balanced separator in turn; before each, recompute its inputs in the surrounding parts.
 
     Parameters
     ----------
