@@ -55,8 +55,6 @@ class NotStarted(Exception):
 
 
 class Child:
-    """A process that solves jobs."""
-
     def __init__(self, modules: tuple[str, ...]) -> None:
         self.modules = modules
         self.stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process lives
