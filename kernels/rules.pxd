@@ -16,15 +16,15 @@ cdef class Rule:
     cdef readonly int n_arguments
     cdef readonly tuple picks
     cdef readonly int64_t used         # bit i: the rule may read argument i
-    cdef readonly object error         # error in last Python call
-    cdef object capsule
+    cdef public object error           # error in last Python call
+    cdef object owner                  # what owns the C function and its data
     cdef PlainFunction plain
     cdef DataFunction with_data
     cdef void* data
     cdef int64_t calls
 
-    cdef double call(self, double* arguments) noexcept nogil
-    cdef double value(self, double* arguments) except? -1 nogil
+    cdef double call(self, double* row) noexcept nogil
+    cdef double value(self, double* arguments) except? -7.25e77 nogil
     cdef int fail(self, double* arguments, double first, double again) except -1 with gil
 
 

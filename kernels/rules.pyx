@@ -30,16 +30,17 @@ cdef class Rule:
 
     name : for messages; capsule : a PyCapsule that contains the C function. Its name is the signature, PLAIN or
     WITH_DATA. Its context is the data. n_arguments : at most MAX_ARGUMENTS; picks : the arguments that the rule may read;
-    function : a Python function. If `capsule` is None, this function is called with the arguments in `picks`.
+    function : a Python function. If `capsule` is None, this function is called with the arguments in `picks`;
+    owner : the object that owns the C function and its data
     """
 
-    def __init__(self, str name, capsule, int n_arguments, tuple picks, function=None):
+    def __init__(self, str name, capsule, int n_arguments, tuple picks, function=None, owner=None):
         cdef const char* signature
         if n_arguments > MAX_ARGUMENTS:
             raise ValueError(f"at most {MAX_ARGUMENTS} arguments")
         self.name, self.n_arguments, self.picks, self.function = name, n_arguments, picks, function
         self.used = sum(1 << i for i in picks)
-        self.capsule = capsule
+        self.owner = owner
         self.calls = 0
         if capsule is None:
             self.with_data, self.data = call_python, <void*>self
@@ -69,12 +70,17 @@ cdef class Rule:
                 out[i] = self.value(arguments)
         return result
 
-    cdef inline double call(self, double* arguments) noexcept nogil:
+    cdef inline double call(self, double* row) noexcept nogil:
+        # The function gets a copy, since it may write to its arguments.
+        cdef double[MAX_ARGUMENTS] arguments
+        cdef int i
+        for i in range(self.n_arguments):
+            arguments[i] = row[i]
         if self.with_data != NULL:
             return self.with_data(self.n_arguments, arguments, self.data)
         return self.plain(self.n_arguments, arguments)
 
-    cdef double value(self, double* arguments) except? -1 nogil:
+    cdef double value(self, double* arguments) except? -7.25e77 nogil:
         """Return the value. Raise RuleFault if it is NaN, or if a repeated call returns a different value."""
         cdef double result = self.call(arguments), again
         self.calls += 1

@@ -1,9 +1,14 @@
 """Rules of one's own: how they are compiled, what they may be, and the sentence that each bad one ends in."""
 
+import ctypes
+import gc
 import math
+import pickle
 import random
 import re
+import shutil
 import sys
+import types
 import warnings
 
 import numpy as np
@@ -26,7 +31,7 @@ numba = pytest.importorskip("numba")
 GRAPH = ra.differentiate(ra.zoo.build("lstm?steps=6").graph)
 LIMIT = baseline(GRAPH).peak_memory // 2
 OFFSET = 1.5
-TABLE = [1.0, 2.0]
+WEIGHTS = np.ones(3)
 
 
 def h(nbytes, cost, since_read):
@@ -84,18 +89,12 @@ def test_every_way_to_write_a_rule_gives_the_same_walk():
         "dtr",
         h,
         LowLevelCallable(in_c.ctypes, signature=SIGNATURES[0]),
-        LowLevelCallable(in_c_with_data.ctypes, two.ctypes.data_as(ctypes_pointer()), signature=SIGNATURES[1]),
+        LowLevelCallable(in_c_with_data.ctypes, two.ctypes.data_as(ctypes.c_void_p), signature=SIGNATURES[1]),
         LowLevelCallable.from_cython(kernel, "dtr"),
     ]
     orders = [walk(GRAPH, baseline(GRAPH).schedule, LIMIT, 4, rule=rule)[0].order.tolist() for rule in ways]
     assert orders[0] != walk(GRAPH, baseline(GRAPH).schedule, LIMIT, 4)[0].order.tolist()
     assert all(order == orders[0] for order in orders)
-
-
-def ctypes_pointer():
-    import ctypes
-
-    return ctypes.c_void_p
 
 
 def test_a_plan_by_a_rule_of_ones_own_fits_and_names_the_rule(tmp_path):
@@ -104,12 +103,50 @@ def test_a_plan_by_a_rule_of_ones_own_fits_and_names_the_rule(tmp_path):
     assert plan.details["rule"] == "h"
     plan.save(tmp_path / "plan.json")
     loaded = ra.Plan.load(tmp_path / "plan.json", GRAPH)
-    assert loaded.details["rule"] == loaded.options["rule"] == "h"
+    assert (loaded.details["rule"], loaded.options["rule"]) == ("h", "function h")
+    assert pickle.loads(pickle.dumps(plan)).options == plan.options
     in_c_too = ra.solve(
         GRAPH, LIMIT, solver="greedy_remat", rule=LowLevelCallable(in_c.ctypes, signature=SIGNATURES[0]), raw=True
     )
     assert in_c_too.record()["options"]["rule"] == in_c_too.details["rule"] == "C function"
     assert "rule" not in ra.solve(GRAPH, LIMIT, solver="greedy_remat", raw=True).details
+
+
+def true_for_large(nbytes):
+    return nbytes > 1000
+
+
+def test_a_rule_may_return_a_truth_value():
+    assert RULES.rule(true_for_large).values(np.array([[9.0, 0, 0, 0, 0, 0], [9000.0, 0, 0, 0, 0, 0]])).tolist() == [
+        0,
+        1,
+    ]
+
+
+@numba.cfunc("float64(intc, CPointer(float64))")
+def spoils_its_arguments(n, x):
+    value = -x[0]
+    x[0] = x[3] = 1e9
+    return value
+
+
+def test_a_c_function_can_name_the_arguments_that_it_reads_and_may_write_to_them():
+    function = LowLevelCallable(spoils_its_arguments.ctypes, signature=SIGNATURES[0])
+    assert RULES.rule((function, ["nbytes"])).picks == (0,)
+    start = baseline(GRAPH).schedule
+    orders = [walk(GRAPH, start, LIMIT, 4, rule=rule)[0].order.tolist() for rule in ((function, ["nbytes"]), "largest")]
+    assert orders[0] == orders[1]
+    with pytest.raises(ArgumentError, match="C function takes colour; its parameters are"):
+        RULES.rule((function, ["colour"]))
+
+
+def test_a_rule_keeps_the_c_function_and_its_data():
+    data = np.array([3.0])
+    function = LowLevelCallable(in_c_with_data.ctypes, data.ctypes.data_as(ctypes.c_void_p), signature=SIGNATURES[1])
+    rule = RULES.rule(function)
+    del function
+    gc.collect()
+    assert rule.values(np.array([[1.0, 2, 1, 0, 0, 0]])).tolist() == [6]
 
 
 # ---------------------------------------------------------------- without numba
@@ -135,6 +172,13 @@ def test_without_numba_an_interrupt_in_a_rule_is_an_interrupt(no_numba):
 
     with pytest.warns(RuntimeWarning), pytest.raises(KeyboardInterrupt):
         walk(GRAPH, baseline(GRAPH).schedule, LIMIT, 4, rule=stopped)
+
+
+def test_where_numba_may_not_compile_a_function_runs_as_python(monkeypatch):
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
+    with pytest.warns(RuntimeWarning, match="rule h runs as Python, which is slow; NUMBA_DISABLE_JIT is set"):
+        rule = RULES.rule(h)
+    assert rule.values(np.array([[2.0, 8, 2, 0, 0, 0]])).tolist() == [2]
 
 
 # ---------------------------------------------------------------- bad rules
@@ -198,6 +242,10 @@ def of_a_class(nbytes):
     return Fraction(nbytes)  # noqa: F821
 
 
+def past_the_end(nbytes):
+    return WEIGHTS[int(nbytes)]
+
+
 def unknown_parameter(nbytes, colour):
     return nbytes
 
@@ -247,6 +295,7 @@ BAD = [
     (opens_a_file, "numba cannot compile opens_a_file"),
     (misspelled, "name 'nbyte' is not defined"),
     (of_a_class, "name 'Fraction' is not defined"),
+    (past_the_end, "past_the_end raised IndexError"),
     (unknown_parameter, "takes colour; its parameters are one or more of nbytes, cost"),
     (any_parameters, "takes *arguments; its parameters are"),
     (only_keyword, "takes nbytes; its parameters are"),
@@ -324,5 +373,17 @@ def test_compiled_rules_are_cached_by_all_that_they_read(tmp_path, monkeypatch):
         inner = numba.njit(lambda x: x + 1)
         assert rule_with("def rule(nbytes):\n    return inner(nbytes)\n", inner=inner).values(row) == [9]
         assert files() == 3  # what another function does is not known, so nothing is kept
+        constants = types.ModuleType("constants")
+        for constants.factor in (2.0, 3.0):
+            found = rule_with("def rule(nbytes):\n    return nbytes * constants.factor\n", constants=constants).values(
+                row
+            )
+            assert found == [8 * constants.factor]
+        assert files() == 3  # nor what another module contains
+        for damaged in tmp_path.rglob("*.nb?"):
+            damaged.write_bytes(b"damaged")
+        assert rule_with(source, factor=2.0).values(row) == [16]
+        shutil.rmtree(tmp_path / "rules")
+        assert rule_with(source, factor=2.0).values(row) == [16]
     finally:
         module.cache_folder.cache_clear()

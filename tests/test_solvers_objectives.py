@@ -8,17 +8,21 @@ from remat_algos.kernels import chain_table
 
 from remat_algos.errors import ArgumentError, BudgetError
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.schedule.emission import baseline
 from remat_algos.search.solve import solve
 from remat_algos.solvers.chain_program import OBJECTIVES
 from remat_algos.solvers.chain_stages import stages_of
 from remat_algos.solvers.registry import get_solver, list_candidates
 from remat_algos.zoo.random import layered_dag
+from remat_algos.zoo.registry import build
 from tests.oracles import chains as all_schedules
 from tests.oracles import lower_sets as oracle
 from tests.oracles.simulation import slow_simulation
+from tests.small_graphs import training_chain
 from tests.strategies import stage_chains, training_graphs
 
 GRAPH = differentiate(layered_dag(8, seed=3))
+CHAIN = training_chain(12, memory=[7, 3, 5, 8, 2, 9, 4, 6, 7, 5, 3, 8], compute=[5, 2, 8, 3, 9, 1, 7, 4, 6, 2, 8, 3])
 
 
 def energy(cost, kept):
@@ -107,6 +111,24 @@ def test_a_schedule_of_stages_has_the_least_objective_of_its_class(name, data, g
             assert found.details["objective_value"] >= min(values)
 
 
+def test_what_is_rounded_is_no_proven_minimum():
+    limit = baseline(CHAIN).peak_memory * 2 // 3
+    exact, rounded = (
+        list_candidates(CHAIN, "chain_dp", limit, objective="compute", slots=slots)[0] for slots in (None, 7)
+    )
+    assert exact.details["objective_error"] == 0
+    assert "objective_error" not in rounded.details
+    assert exact.details["objective_value"] <= rounded.details["objective_value"]
+    [row] = get_solver("chain_dp").describe(CHAIN, rounded.details)
+    assert "with rounded sizes or costs the minimum over the schedules of the class" in row[1]
+
+
+def test_an_objective_does_not_go_with_a_link():
+    graph = differentiate(build("lstm?steps=3&cost=roofline&device=a100-80gb").graph)
+    with pytest.raises(ArgumentError, match="raw"):
+        solve(graph, "80%", solver="approximate_dp", objective=energy, link="1GB/s")
+
+
 def test_the_report_of_a_plan_says_for_which_objective_it_is_optimal():
     plan = solve(GRAPH, solver="exact_dp", formula_budget=10**6, objective=energy)
     assert "objective    energy" in str(plan)
@@ -117,6 +139,10 @@ def test_the_report_of_a_plan_says_for_which_objective_it_is_optimal():
 
 def negative(cost):
     return -1.0
+
+
+def tiny(cost):
+    return 1e-6 * (1 + cost)
 
 
 def infinite(cost):
@@ -132,6 +158,8 @@ REFUSED = [
     ({"objective": infinite}, "return 0 or more, and less than 1,125,899,906,842,624"),
     ({"objective": nan}, "the objective nan returned nan for peak="),
     ({"objective": "energy"}, "there is no objective 'energy'; use compute"),
+    ({"objective": tiny}, "all values of the objective tiny round to 0"),
+    ({"objective": energy, "polish": True}, "polishing reduces compute, not the objective"),
     ({"objective": energy, "strategy": "time"}, "give an objective or a strategy, not both"),
 ]
 

@@ -51,6 +51,7 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     compiler = f", compiled with Cython {kernels['cython']}" if kernels["cython"] else ""
     sources = f"{kernels['sources']}, {kernels['fault'] or 'from which the kernels were built'}"
     cuda = [f"{entry['file']} ({', '.join(entry['functions'])})" for entry in record["first_use"] if entry["file"]]
+    rules = "rules of your own" if record["libraries"]["numba"] else "nothing, since it is not installed"
     cached = ", ".join(counted(cache[kind], kind[:-1]) for kind in ("plans", "rules"))
     remark = f"set by {VARIABLE}" if cache["variable"] else f"{VARIABLE} changes it"
     no_home = f"none, because there is no home folder; set {VARIABLE}"
@@ -65,7 +66,7 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("sources", sources),
         ("flags", " ".join(kernels["flags"])),
         ("folder", kernels["folder"]),
-        ("first use", f"compiled by CuPy for backend cupy: {'; '.join(cuda)}; by Numba: rules of your own"),
+        ("first use", f"compiled by CuPy for backend cupy: {'; '.join(cuda)}; by Numba: {rules}"),
         ("cache", cache_text),
         ("libraries", ", ".join(present)),
         ("missing", f"{', '.join(needed)}; install {'it' if len(needed) == 1 else 'them'}" if needed else ""),

@@ -361,9 +361,7 @@ def is_id(number: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to JSON types; NaN and infinity become null, and functions become their names."""
-    if callable(value) or type(value).__name__ == "LowLevelCallable":
-        return getattr(value, "__name__", "C function")
+    """Convert a value to JSON types; NaN and infinity become null."""
     if isinstance(value, Mapping):
         return {str(name): plain(value) for name, value in value.items()}
     if isinstance(value, list | tuple):

@@ -153,7 +153,7 @@ class Pool:
             return self._search_all()
         except BudgetError as error:
             if error.plan is not None:
-                own = {"solver": self.request.name, "options": self.request.options}
+                own = {"solver": self.request.name, "options": self.request.recorded_options}
                 error.plan = replace(error.plan, seconds=self.clock.elapsed, **own)
             raise
 
@@ -165,7 +165,7 @@ class Pool:
         return self.limits.plan(
             candidate,
             solver=self.request.name,
-            options=self.request.options,
+            options=self.request.recorded_options,
             seconds=self.clock.elapsed,
             report=self.report(candidate, self.stop | self.bounds.stop),
             bound=bound,

@@ -15,6 +15,7 @@ from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, Sch
 from remat_algos.ir.arrays import LARGEST_SUM, as_whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.rules import rule_name
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -100,6 +101,11 @@ class Request:
             raise about("gap", ArgumentError("gap is {gap!r}; give points of overhead, 0 or more", gap=gap))
         slack = min(int(gap / POINTS_OF_PASS * graph.needed_compute), LARGEST_SUM)
         reserving, allocator_options = _allocator(allocator, {"alignment": alignment, "seed": seed})
+        if options.get("objective") is not None:
+            if polish:
+                raise ArgumentError("polishing reduces compute, not the objective; give polish=False or no objective")
+            # Without `raw`, plans with less compute would replace the plan of minimum objective.
+            raw = True
         link = None if link is None else get_link(link)
         if link is not None:
             link.planned.times(graph)
@@ -110,8 +116,6 @@ class Request:
         options = {name: value if as_whole(value) is None else as_whole(value) for name, value in options.items()}
         for each in named or ():
             each.check_options(options)
-        # Polishing and other plans reduce compute, not the user's objective.
-        raw = raw or options.get("objective") is not None
         return cls(
             graph,
             budget,
@@ -132,6 +136,11 @@ class Request:
     def name(self) -> str:
         named = [AUTO] if self.named is None else [each.name for each in self.named]
         return named[0] if len(named) == 1 else listed(named)
+
+    @property
+    def recorded_options(self) -> dict[str, Any]:
+        """The options as plans record them: rules that are functions by name."""
+        return {name: rule_name(value) or value for name, value in self.options.items()}
 
     @property
     def least(self) -> bool:

@@ -230,7 +230,7 @@ class _CopySearch:
             simulation=simulation,
             solver=self.request.name,
             method=COPIES if kept is None else kept.method,
-            options=self.request.options,
+            options=self.request.recorded_options,
             bound_or_search=bound,
             seconds=self.clock.elapsed,
             details={"moves": best.moves, "start": best.start} if kept is None else {},

@@ -281,18 +281,23 @@ def objective_values(objective: Rule, rows: NDArray[np.float64], n_runs: int) ->
             arguments=OBJECTIVES.listed(objective, rows[wrong[0]]),
             most=most,
         )
-    return np.rint(values).astype(np.int64)
+    whole_values: Int64 = np.rint(values).astype(np.int64)
+    if values.any() and not whole_values.any():
+        raise ArgumentError(
+            "all values of the objective {name} round to 0; the largest is {largest:.3g}, so scale it",
+            name=objective.name,
+            largest=float(values.max()),
+        )
+    return whole_values
 
 
 def objective_rows(details: Mapping[str, Any], among: str) -> Iterator[tuple[str, str]]:
     """Yield the row of a text report with the objective of a plan and its value, if the plan has one."""
-    name, value = details.get("objective"), details.get("objective_value")
-    # If costs were rounded, the error is at most one unit for each block.
-    unit, blocks = details.get("costs_rounded_to"), details.get("blocks")
+    name, value, error = (details.get(key) for key in ("objective", "objective_value", "objective_error"))
     if isinstance(name, str) and is_count(value):
-        rounded = isinstance(unit, int) and isinstance(blocks, int)
-        error = f"at most {unit * blocks:,} above the minimum" if rounded else "the minimum"  # type: ignore[operator]
-        yield "objective", f"{name} {value:,}, {error} over {among}"
+        claim = f"at most {error:,} above the minimum" if is_count(error) and error else "the minimum"
+        claim = claim if is_count(error) else "with rounded sizes or costs the minimum"
+        yield "objective", f"{name} {value:,}, {claim} over {among}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,12 @@ class ChainTable:
     entries: Float32
     objective: Rule | None = None
 
+    @property
+    def exact(self) -> bool:
+        """True if no bytes are rounded, no stages are joined, and the estimates of bytes are exact."""
+        estimates = self.memory.same_as(self.chain.lower)
+        return estimates and self.unit == self.memory.unit and len(self.chain) == len(stages_of(self.chain.graph) or ())
+
     @classmethod
     def of(
         cls,
@@ -226,6 +232,9 @@ class ChainTable:
             runs = codes[codes % 4 != BACKWARD]
             value = int(self.costs.columns[runs % 4, runs // 4].sum()) * self.costs.unit
             details |= {"objective": self.objective.name, "objective_value": value}
+            # Float32 sums are exact below 2**24 units.
+            if self.exact and value < 2**24 * self.costs.unit:
+                details["objective_error"] = 0
         return Candidate(schedule, details)
 
 

@@ -141,7 +141,7 @@ class _Walks:
         if key not in self.started:
             self.started.add(key)
             recorded = details if self.moves else {**details, "moves": False}
-            if self.rule.name != ("largest", "xla")[self.moves]:
+            if self.rule.function is not None or self.rule.name != ("largest", "xla")[self.moves]:
                 recorded = {**recorded, "rule": self.rule.name}
             yield from _LimitSweep(self, start, blocks, recorded).candidates()
 
