@@ -1,7 +1,7 @@
 """CPU seconds of the files of examples/by_the_book: plain Python, Numba, and our solver.
 
 `python -m tests.benchmarks.by_the_book` prints the table of docs/by_the_book.md, with `--write` it writes it. Each
-figure is measured in a process of its own, and given up after 20 seconds.
+figure is measured in a process of its own, and given up after 10 seconds.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from tests.books import book
 
 PAGE = Path(__file__).parents[2] / "docs" / "by_the_book.md"
 SIZES = (100, 1_000, 10_000)
-LIMIT = 20  # seconds
+LIMIT = 10  # seconds
 
 
 def reads(n):
@@ -192,7 +192,7 @@ def in_a_process(name, n, mode):
     command = [sys.executable, "-m", "tests.benchmarks.by_the_book", "--measure", name, str(n), mode]
     environment = os.environ | ({"NUMBA_DISABLE_JIT": "1"} if mode == "plain" else {})
     try:
-        run = subprocess.run(command, env=environment, capture_output=True, timeout=LIMIT + 10, check=True)
+        run = subprocess.run(command, env=environment, capture_output=True, timeout=LIMIT + 5, check=True)
     except subprocess.TimeoutExpired:
         return None
     found = json.loads(run.stdout)
