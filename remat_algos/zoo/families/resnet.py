@@ -55,8 +55,8 @@ def resnet(
     ----------
     depth : int
         Number of layers in sequence: the convolutions of the blocks, the first convolution and the linear layer. The
-        first and the last of four stages have up to 3 blocks; the second and third share the other blocks in the ratio
-        2 : 3. So depth 50 has stages of (3, 4, 6, 3) blocks, depth 200 of (3, 24, 36, 3), and depth 1001 of
+        first and the last of four stages have up to 3 blocks; the second and third share the other blocks in the
+        ratio 2 to 3. So depth 50 has stages of (3, 4, 6, 3) blocks, depth 200 of (3, 24, 36, 3), and depth 1001 of
         (3, 131, 196, 3). Depths 101 and 152 are as published: (3, 4, 23, 3) and (3, 8, 36, 3).
     stages : tuple of int, optional
         Number of blocks of each stage; overrides the depth.
