@@ -76,9 +76,10 @@ class RuleKind:
                 signature=function.signature,
                 signatures=SIGNATURES,
             )
+        reads = [*reads] if isinstance(reads, list | tuple) else [reads]
         unknown = [name for name in reads if name not in self.arguments]
         if unknown:
-            self._refuse_parameters("C function", ", ".join(map(str, unknown)))
+            self._refuse_parameters(C_FUNCTION, ", ".join(map(str, unknown)))
         picks = tuple(self.arguments.index(name) for name in reads)
         # LowLevelCallable is a tuple that refuses indexing; its first item is the capsule.
         return Rule(C_FUNCTION, tuple.__getitem__(function, 0), len(self.arguments), picks, owner=function)

@@ -197,6 +197,7 @@ class Pool:
             run.begin(request.starting, request.options)
         else:
             run.begin(request.solvers, request.options)
+            # If no schedule fits yet, search for the lowest peak. If even that is too high, improving is useless.
             if run.unmet and run.stop is not Stop.INTERRUPTED:
                 with until_stopped() as ending:
                     run.take_lowest(self._run_unlimited(run))

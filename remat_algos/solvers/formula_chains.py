@@ -18,6 +18,7 @@ from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels.rules import Rule
 from remat_algos.schedule.emission import baseline_peak, canonical_schedule, kept_against
 from remat_algos.solvers import tuning
 from remat_algos.solvers.candidate_rows import coarse_first
@@ -113,9 +114,13 @@ def formula_candidates(
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)
     if objective is not None:
-        minimum, details = _best_by_objective(
-            graph, limit if budget is None else budget, clock, family, objective, strategy, keep_last, cap
-        )
+        if strategy is not None:
+            raise ArgumentError("give an objective or a strategy, not both")
+        budget = limit if budget is None else budget
+        if budget is None:
+            raise ArgumentError("an objective needs a limit in bytes; give a budget, or formula_budget")
+        every = lower_set_family(graph, family, cap=cap)
+        minimum, details = _best_by_objective(every, family, OBJECTIVES.rule(objective), budget, keep_last, clock)
         yield from chain_candidates(graph, minimum, details, keep_last, lazy)
         return
     chains = formula_chains(
@@ -150,30 +155,17 @@ def formula_candidates(
 
 
 def _best_by_objective(
-    graph: ComputationGraph,
-    budget: int | None,
-    clock: Clock,
-    family: str,
-    objective: Any,
-    strategy: str | None,
-    keep_last: bool,
-    cap: int,
+    sets: LowerSetFamily, family: str, rule: Rule, budget: int, keep_last: bool, clock: Clock
 ) -> tuple[LowerSets, dict[str, Any]]:
     """Return the chain of minimum objective for which formula (2) is within the budget, and its details."""
-    rule = OBJECTIVES.rule(objective)
-    if strategy is not None:
-        raise ArgumentError("give an objective or a strategy, not both")
-    if budget is None:
-        raise ArgumentError("an objective needs a limit in bytes; give a budget, or formula_budget")
-    sets = lower_set_family(graph, family, cap=cap)
     program = ChainProgram.by_formulas(sets, clock, keep_last=keep_last, objective=rule)
     point = program.cheapest(budget)
     if point is None:
-        raise too_little(graph, family, budget, program.least_budget())
+        raise too_little(sets.graph, family, budget, program.least_budget())
     chain = sets.chain(point.rows)
     # Rounding changes the cost of each block of this chain, and of the optimum, by less than one unit.
     error = point.rounded * (len(point.rows) + len(sets.nodes))
-    details = formula_details(sets, (chain, point.rounded), family, rule.name, budget, keep_last)
+    details = formula_details(sets, (chain, point.rounded), family, "objective", budget, keep_last)
     return chain, {**details, "objective": rule.name, "objective_value": point.cost, "objective_error": error}
 
 

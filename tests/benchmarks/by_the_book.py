@@ -144,7 +144,7 @@ def kumar_greedy_remat(n):
     from remat_algos.schedule.schedule import Schedule
     from remat_algos.solvers.methods.greedy_remat import walk
 
-    graph, s, sigma = training_graph(n), np.ones(2 * n, np.int64), np.arange(2 * n)
+    graph = training_graph(n)
     rows = graph.read_indptr, graph.producer[graph.read_indices].astype(np.int32)
     s, sigma, limit = np.ones(graph.n_nodes, np.int64), np.arange(graph.n_nodes), n // 2 + 4
     ours = lambda: walk(graph, Schedule(sigma), limit, 1, moves=False, rule="largest")  # noqa: E731
@@ -154,6 +154,27 @@ def kumar_greedy_remat(n):
 def revolve(n):
     snaps = max(1, int(np.ceil(np.log2(n))))
     return lambda of: of.revolve(n, snaps), candidates(training_graph(n), "revolve", checkpoints=snaps)
+
+
+def echo_tensors(n):
+    """The decoder of figure 8 of the paper, with about n forward nodes: its graph, and the arrays of the files."""
+    from remat_algos.solvers.methods.echo import Choice
+    from tests.echo_cases import decoder, network, tensors
+
+    graph = network(decoder(n // 4))
+    return graph, tensors(Choice.of(graph).maps)
+
+
+def echo_algorithm_1(n):
+    arrays = echo_tensors(n)[1]
+    return lambda of: of.algorithm_1(*arrays), None
+
+
+def echo_pass(n):
+    from tests.echo_cases import echoed
+
+    graph, arrays = echo_tensors(n)
+    return lambda of: of.echo_pass(*arrays), lambda: echoed(graph, mode="paper")
 
 
 CASES = {
@@ -169,6 +190,8 @@ CASES = {
     "kumar_twremat": kumar_twremat,
     "kumar_greedy_remat": kumar_greedy_remat,
     "revolve": revolve,
+    "echo_algorithm_1": echo_algorithm_1,
+    "echo_pass": echo_pass,
 }
 
 

@@ -4,17 +4,25 @@
 """
 
 import argparse
+import ctypes
 import statistics
+import subprocess
+import tempfile
 import time
+from functools import cache
 from pathlib import Path
+
+from scipy import LowLevelCallable
 
 import remat_algos as ra
 from docs.page_parts import fill, table
+from remat_algos.rules import SIGNATURES
 from remat_algos.schedule.emission import baseline
 from remat_algos.solvers.methods.greedy_remat import RULES, walk
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.structure.elimination import ELIMINATION_RULES, UndirectedGraph, eliminate
 from remat_algos.text.amounts import percent
+from tests.benchmarks.compiled import compiler
 from tests.benchmarks.occasion import Occasion
 
 PAGE = Path(__file__).parents[2] / "docs" / "own_rules.md"
@@ -52,6 +60,38 @@ def degree(degree):
 
 def training(name):
     return ra.differentiate(ra.zoo.build(name).graph)
+
+
+C_SOURCE = """
+double xla(int n, double *x) { return floor(x[5] / x[0]); }
+double dtr(int n, double *x) { return x[1] / (x[0] * x[2]); }
+double furthest(int n, double *x) { return -x[3]; }
+double fill(int n, double *x) { return x[1]; }
+double degree(int n, double *x) { return x[0]; }
+"""
+IN_C = {
+    "xla": ("xla", ["nbytes", "limit"]),
+    "dtr": ("dtr", ["nbytes", "cost", "since_read"]),
+    "furthest": ("furthest", ["until_read"]),
+    "fill": ("fill", ["fill"]),
+    "degree": ("degree", ["degree"]),
+}
+
+
+@cache
+def library():
+    """The functions of C_SOURCE, compiled by the compiler of the kernels."""
+    folder = Path(tempfile.mkdtemp())
+    source, built = folder / "rules.c", folder / "rules.so"
+    source.write_text("#include <math.h>\n" + C_SOURCE, "utf-8")
+    subprocess.run([*compiler(), "-O2", "-shared", "-fPIC", source, "-o", built, "-lm"], check=True)
+    return ctypes.CDLL(str(built))
+
+
+def c_function(name):
+    function = getattr(library(), name)
+    function.restype, function.argtypes = ctypes.c_double, (ctypes.c_int, ctypes.POINTER(ctypes.c_double))
+    return LowLevelCallable(function, signature=SIGNATURES[0])
 
 
 def networks():
@@ -98,20 +138,28 @@ def calls():
     graph = training("densenet121")
     order, limit = baseline(graph).schedule, baseline(graph).peak_memory // 2
     undirected = UndirectedGraph.of(training("gpt2_small?batch=1&sequence=256"))
+    functions = {name: (c_function(each), reads) for name, (each, reads) in IN_C.items()}
     rows = []
     for function in (xla, dtr, furthest):
-        rules = {"built in": function.__name__, "yours": RULES.rule(function)}
+        name = function.__name__
+        rules = {"built in": name, "yours": RULES.rule(function), "in C": RULES.rule(functions[name])}
         found = medians({key: lambda rule=rule: walk(graph, order, limit, 8, rule=rule) for key, rule in rules.items()})
         rows.append(("greedy_remat", function.__name__, found))
     for function, name in ((fill_in, "fill"), (degree, "degree")):
-        rules = {"built in": name, "yours": ELIMINATION_RULES.rule(function)}
+        in_c = ELIMINATION_RULES.rule(functions[name])
+        rules = {"built in": name, "yours": ELIMINATION_RULES.rule(function), "in C": in_c}
         found = medians({key: lambda rule=rule: eliminate(undirected, rule) for key, rule in rules.items()})
         rows.append(("eliminate", name, found))
     lines = [
-        [where, name, *(f"{1e3 * each:.3f}" for each in found.values()), f"{found['yours'] / found['built in']:.2f}"]
+        [
+            where,
+            name,
+            f"{1e3 * found['built in']:.3f}",
+            *(f"{found[key] / found['built in']:.2f}" for key in ("yours", "in C")),
+        ]
         for where, name, found in rows
     ]
-    heads = ["call", "rule", "built in (ms)", "yours (ms)", "ratio"]
+    heads = ["call", "rule", "built in (ms)", "yours, ratio", "C function, ratio"]
     return f"Measured on {Occasion.now()}:\n\n{table(heads, lines, ['---', '---', '--:', '--:', '--:'])}"
 
 

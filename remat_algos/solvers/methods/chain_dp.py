@@ -271,7 +271,7 @@ def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
 
 
 def _near(table: ChainTable, limit: int, clock: Clock) -> Iterator[Candidate]:
-    """Yield the optimum for a limit, then optima for more slots, which may still fit when simulated."""
+    """Yield the optimum for a limit, then others. Schedules for more slots may still fit when they are simulated."""
     points = table.points()
     best = int(np.searchsorted(points, table.place(limit), side="right")) - 1
     if points.size <= tuning.FEW_POINTS:
