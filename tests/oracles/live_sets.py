@@ -12,6 +12,7 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
 from tests.oracles.plain import plain
 from tests.oracles.simulation import changeable_reads, is_update, peak_memory
@@ -108,9 +109,7 @@ def cheapest(moves, limit):
 
 @functools.cache
 def compiled():
-    import numba
-
-    return numba.njit(dijkstra)
+    return pytest.importorskip("numba").njit(dijkstra)  # plain Python would take minutes
 
 
 def dijkstra(reads, blocked, replaced, made, own, compute, pinned, outputs, weight, limit):
